@@ -1,4 +1,4 @@
-"""What can go wrong in the gateway itself, split by what the caller can do next. An outcome of a tool is never an error.
+"""What can go wrong in the gateway itself, split by what the caller can do next. A tool's outcome is never an error.
 
     GatewayError                    reason (closed set), message, metadata
     ├── RequestRejected             the request is wrong; sending it again does not help

@@ -1,0 +1,91 @@
+"""How much of what was asked goes on record: an operator's choice, the same for every call."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping
+
+from sandgate_gateway.audit.digests import Digests
+from sandgate_gateway.audit.event import Action
+from sandgate_gateway.audit.redaction import MASK, Preview, mask, names_secret, preview
+from sandgate_gateway.domain.call import JsonValue
+
+SHOWN_CHARACTERS = 1024
+"""Of each text in the arguments; far more than a preview shows in all."""
+
+
+class DisclosureLevel(enum.Enum):
+    """The setting `audit.include_arguments`."""
+
+    NONE = "none"
+    """Nothing but the tool's name."""
+    METADATA = "metadata"
+    """Digests and sizes."""
+    PREVIEW = "preview"
+    """Digests, sizes, and the first 200 characters with secrets masked."""
+
+
+class Disclosure:
+    """Makes the `action` block of a call's records."""
+
+    def __init__(self, level: DisclosureLevel, digests: Digests) -> None:
+        self.level = level
+        self._digests = digests
+
+    def action(
+        self,
+        tenant: str,
+        tool: str,
+        arguments_json: bytes,
+        arguments: Mapping[str, JsonValue],
+    ) -> Action:
+        """Describe a call.
+
+        Args:
+            tenant: whose key the digests are made with.
+            tool: its name.
+            arguments_json: the exact bytes that the agent sent.
+            arguments: the same, parsed; empty when they could not be. A text under `command` is treated as a command.
+        """
+        if self.level is DisclosureLevel.NONE:
+            return Action(tool=tool, erased=("/arguments_digest", "/arguments_bytes"))
+        command = arguments.get("command")
+        text = command if isinstance(command, str) else None
+        data = text.encode("utf-8", "surrogatepass") if text is not None else b""
+        shown: dict[str, Preview] = {}
+        if self.level is DisclosureLevel.PREVIEW:
+            if text is not None:
+                shown["/command_preview"] = preview(text)
+            elif arguments:
+                shown["/arguments_preview"] = _arguments_preview(arguments)
+        return Action(
+            tool=tool,
+            arguments_digest=self._digests.arguments(tenant, arguments_json),
+            arguments_bytes=len(arguments_json),
+            arguments_preview=_text(shown, "/arguments_preview"),
+            command_digest=self._digests.command(tenant, data) if text is not None else "",
+            command_bytes=len(data) if text is not None else None,
+            command_preview=_text(shown, "/command_preview"),
+            masked=tuple(pointer for pointer, made in shown.items() if made.masked),
+            erased=tuple(pointer for pointer, made in shown.items() if made.cut),
+        )
+
+
+def _text(shown: Mapping[str, Preview], pointer: str) -> str:
+    return shown[pointer].text if pointer in shown else ""
+
+
+def _arguments_preview(arguments: Mapping[str, JsonValue]) -> Preview:
+    """Preview an object by its texts: inside JSON, quotes and escapes would hide a secret from the patterns."""
+    masked = False
+    parts: dict[str, JsonValue] = {}
+    for name, value in arguments.items():
+        if isinstance(value, str):
+            clean, found = (MASK, True) if names_secret(name) else mask(value[:SHOWN_CHARACTERS])
+            parts[name] = clean
+            masked = masked or found
+        else:
+            parts[name] = value
+    made = preview(json.dumps(parts, ensure_ascii=False))
+    return Preview(text=made.text, masked=masked or made.masked, cut=made.cut)

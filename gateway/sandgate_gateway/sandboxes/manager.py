@@ -1,0 +1,298 @@
+"""Makes, finds, keeps and ends sandboxes: one for each thread, whichever provider makes them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+
+from sandgate_gateway.errors import CapacityExhausted, ErrorReason, GatewayError, NotFound, Unavailable
+from sandgate_gateway.sandboxes.events import Emit, SandboxChange
+from sandgate_gateway.sandboxes.lease import BoundLease
+from sandgate_gateway.sandboxes.lifecycle import RETRY_SECONDS, Lifecycle
+from sandgate_gateway.sandboxes.place import Place, SandboxView
+from sandgate_gateway.sandboxes.policy import SandboxPolicy
+from sandgate_providers.contract import SandboxProvider
+from sandgate_providers.naming import sandbox_name
+from sandgate_providers.types import SandboxKey
+
+REAP_SECONDS = 5.0
+"""How often idle sandboxes are looked for, at most."""
+
+_logger = logging.getLogger(__name__)
+
+
+class SandboxManager:
+    """Owns every sandbox of this gateway.
+
+    All state belongs to one event loop and changes between awaits only, so there are no locks. A sandbox is made by a
+    task of the manager's own, never by the call that wants it: a caller that goes away takes nothing from the others.
+    """
+
+    def __init__(
+        self,
+        provider: SandboxProvider,
+        policy: SandboxPolicy,
+        emit: Emit,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._lifecycle = Lifecycle(provider, policy, emit, clock=clock)
+        self._policy = policy
+        self._clock = clock
+        self._places: dict[str, Place] = {}
+        self._room = asyncio.Event()  # set, and replaced, whenever a sandbox is gone or may be evicted
+        self._waiting_for_room = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    @property
+    def provider_name(self) -> str:
+        """Name of the provider, for records."""
+        return self._lifecycle.provider_name
+
+    @property
+    def provider_answers(self) -> bool:
+        """False for a while after the provider failed to make a sandbox."""
+        return self._lifecycle.provider_answers
+
+    def start(self) -> None:
+        """Begin to look for idle sandboxes."""
+        self._spawn(self._reap_forever(), "sandbox-reaper")
+
+    async def close(self) -> None:
+        """End every sandbox and wait for that. Idempotent."""
+        self._closing = True
+        endings = [self._end(place, SandboxChange.ENDED, "shutdown") for place in self._places.values()]
+        await asyncio.gather(*endings, return_exceptions=True)
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # For calls.
+
+    def name_of(self, key: SandboxKey) -> str:
+        """Name the sandbox of a key, whether it exists or not."""
+        return sandbox_name(self._policy.installation, key)
+
+    def is_ready(self, name: str) -> bool:
+        """Tell whether a sandbox takes calls right now."""
+        place = self._places.get(name)
+        return place is not None and place.usable
+
+    def bind(self, key: SandboxKey, lease: str) -> BoundLease:
+        """Give a hold that is not opened yet."""
+        return BoundLease(self, key, lease)
+
+    async def hold(self, key: SandboxKey, lease: str, *, deadline: float) -> Place:
+        """Count a call into its sandbox, making that if there is none. `let_go` ends it.
+
+        Raises:
+            CapacityExhausted: every place is taken.
+            Unavailable: the provider cannot make it, or it was not ready in time.
+        """
+        name = self.name_of(key)
+        place = self._places.get(name)
+        if place is None or not place.usable:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    place = await self._usable_place(key, name)
+            except TimeoutError:
+                raise Unavailable(
+                    ErrorReason.PROVIDER_UNAVAILABLE,
+                    "The sandbox was not ready in time.",
+                    retry_after_seconds=RETRY_SECONDS,
+                ) from None
+        place.begin_lease(lease, until=self._clock() + self._policy.lease_seconds)
+        place.hold()
+        return place
+
+    def let_go(self, place: Place, lease: str) -> None:
+        """Count a call out again; its lease lasts from now on."""
+        now = self._clock()
+        place.let_go(now=now)
+        place.renew_lease(lease, until=now + self._policy.lease_seconds)
+        self._tell_waiting()
+
+    def drop(self, place: Place) -> None:
+        """Note that a sandbox is dead: the next call gets a new one."""
+        self._end(place, SandboxChange.LOST, "")
+
+    # For agents and operators.
+
+    async def acquire(self, key: SandboxKey, lease: str, *, deadline: float) -> SandboxView:
+        """Make a thread's sandbox ready before its first call. Raises like `hold`."""
+        place = await self.hold(key, lease, deadline=deadline)
+        self.let_go(place, lease)
+        return self._view(place, with_isolation=True)
+
+    def release(self, key: SandboxKey, lease: str) -> bool:
+        """End a lease, and no other one; the sandbox stays until its idle time is over. True when it was known."""
+        place = self._places.get(self.name_of(key))
+        released = place is not None and place.end_lease(lease, now=self._clock())
+        self._tell_waiting()
+        return released
+
+    def get(self, tenant: str, name: str) -> SandboxView:
+        """Show one sandbox.
+
+        Raises:
+            NotFound: there is none of this name that the tenant may see.
+        """
+        return self._view(self._find(tenant, name), with_isolation=True)
+
+    def list(self, tenant: str) -> list[SandboxView]:
+        """Show a tenant's sandboxes in order of their names."""
+        places = sorted(self._places.values(), key=lambda place: place.name)
+        return [self._view(place) for place in places if place.key.tenant == tenant]
+
+    async def delete(self, tenant: str, name: str) -> None:
+        """End a sandbox with everything that runs in it, and wait for that.
+
+        Raises:
+            NotFound: there is none of this name that the tenant may see.
+        """
+        place = self._find(tenant, name)
+        await asyncio.wait([self._end(place, SandboxChange.ENDED, "deleted")])
+
+    def reap(self) -> None:
+        """Begin to end the sandboxes whose idle time is over."""
+        now = self._clock()
+        for place in list(self._places.values()):
+            if place.parked(now=now) and now - place.idle_since >= self._policy.idle_seconds:
+                self._end(place, SandboxChange.ENDED, "idle")
+
+    # Making and ending.
+
+    async def _usable_place(self, key: SandboxKey, name: str) -> Place:
+        """Find the sandbox or make it; whoever else wants it meanwhile waits for the same one."""
+        while not self._closing:
+            place = self._places.get(name)
+            if place is None:
+                if self._full(key.tenant):
+                    await self._wait_for_room(key.tenant)
+                    continue  # while this waited, somebody else may have begun to make it
+                place = self._make(key, name)
+            if place.ending is not None:
+                await asyncio.wait([place.ending])
+                continue
+            # Not awaited itself: a start that is cancelled, by a delete, is no cancellation of this call.
+            await asyncio.wait([place.starting])
+            if place.starting.cancelled():
+                continue
+            place.starting.result()
+            if place.usable:
+                return place
+        raise Unavailable(ErrorReason.SHUTTING_DOWN, "The gateway is shutting down.", retry_after_seconds=RETRY_SECONDS)
+
+    def _make(self, key: SandboxKey, name: str) -> Place:
+        place = Place(key, name, now=self._clock())
+        self._places[name] = place
+        place.starting = self._spawn(self._start(place), f"start-{name}")
+        return place
+
+    async def _start(self, place: Place) -> None:
+        try:
+            await self._lifecycle.start(place)
+        except BaseException:
+            self._remove(place)
+            raise
+        self._spawn(self._watch(place), f"watch-{place.name}")
+
+    async def _watch(self, place: Place) -> None:
+        assert place.sandbox is not None, "only a sandbox that was made is watched"
+        await place.sandbox.channel.wait_closed()
+        self.drop(place)
+
+    def _end(self, place: Place, change: SandboxChange, reason: str) -> asyncio.Task[None]:
+        if place.ending is None:
+            place.ending = self._spawn(self._finish(place, change, reason), f"end-{place.name}")
+        return place.ending
+
+    async def _finish(self, place: Place, change: SandboxChange, reason: str) -> None:
+        try:
+            await self._lifecycle.finish(place, change, reason)
+        finally:
+            self._remove(place)
+
+    def _remove(self, place: Place) -> None:
+        if self._places.get(place.name) is place:
+            del self._places[place.name]
+        self._tell_waiting()
+
+    async def _reap_forever(self) -> None:
+        while True:
+            await asyncio.sleep(min(REAP_SECONDS, self._policy.idle_seconds / 4))
+            self.reap()
+
+    # Room.
+
+    async def _wait_for_room(self, tenant: str) -> None:
+        """Wait until one more sandbox may be made.
+
+        Raises:
+            CapacityExhausted: none ended in time.
+        """
+        self._waiting_for_room += 1
+        try:
+            async with asyncio.timeout(self._policy.queue_seconds):
+                while self._full(tenant):
+                    self._evict(tenant)
+                    await self._room.wait()
+        except TimeoutError:
+            raise CapacityExhausted(
+                "Every place for a sandbox is taken.", retry_after_seconds=max(1.0, self._policy.queue_seconds)
+            ) from None
+        finally:
+            self._waiting_for_room -= 1
+
+    def _tell_waiting(self) -> None:
+        if self._waiting_for_room:
+            room, self._room = self._room, asyncio.Event()
+            room.set()
+
+    def _full(self, tenant: str) -> bool:
+        if len(self._places) >= self._policy.max_sandboxes:
+            return True
+        of_tenant = sum(place.key.tenant == tenant for place in self._places.values())
+        return of_tenant >= self._policy.max_sandboxes_per_tenant
+
+    def _evict(self, tenant: str) -> None:
+        """End the sandbox that is parked for longest, the tenant's own first, unless one is ending already."""
+        if any(place.ending is not None for place in self._places.values()):
+            return
+        now = self._clock()
+        parked = [place for place in self._places.values() if place.parked(now=now)]
+        own = [place for place in parked if place.key.tenant == tenant]
+        others = parked if len(self._places) >= self._policy.max_sandboxes else []
+        for candidates in (own, others):
+            if candidates:
+                self._end(min(candidates, key=lambda place: place.idle_since), SandboxChange.ENDED, "evicted")
+                return
+
+    # The rest.
+
+    def _find(self, tenant: str, name: str) -> Place:
+        place = self._places.get(name)
+        if place is None or place.key.tenant != tenant:
+            raise NotFound(ErrorReason.SANDBOX_NOT_FOUND, "There is no such sandbox.")
+        return place
+
+    def _view(self, place: Place, *, with_isolation: bool = False) -> SandboxView:
+        return place.view(provider=self.provider_name, now=self._clock(), with_isolation=with_isolation)
+
+    def _spawn(self, work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None and not isinstance(error, GatewayError):  # those are told to whoever waits
+            _logger.error("The task %s failed.", task.get_name(), exc_info=error)

@@ -1,0 +1,134 @@
+"""Workers as the runner sees them: forked ahead of need, lent to one call at a time, replaced when spent or dead."""
+
+from __future__ import annotations
+
+import array
+import marshal
+import os
+import socket
+import sys
+from typing import Any
+
+from sandgate_providers.runner import worker
+
+MOST_WORK = 200
+"""A worker is replaced after so much work, so that nothing that it gathers grows and the processor time that it uses up
+itself stays far below the limit that its commands inherit."""
+OPERATION_WORK = 4
+"""A file operation runs in the worker itself and counts for more than a command."""
+
+
+class WorkerGone(Exception):
+    """The worker ended; something inside the sandbox killed it."""
+
+
+class LentWorker:
+    """The runner's hold on a worker."""
+
+    def __init__(self, pid: int, peer: socket.socket) -> None:
+        self.pid = pid
+        self.peer = peer
+        self.work = 0
+
+    def give(self, job: worker.Job, descriptors: list[int]) -> None:
+        """Hand over a job with its three descriptors.
+
+        Raises:
+            WorkerGone: it ended before; the job was not taken.
+            OSError: the job is too large for a datagram (EMSGSIZE).
+        """
+        self.work += OPERATION_WORK if "operation" in job else 1
+        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+        try:
+            self.peer.sendmsg([marshal.dumps(job)], ancillary)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise WorkerGone from error
+
+    def hear(self) -> tuple[Any, ...] | None:
+        """Take its next message, or None when there is none.
+
+        Raises:
+            WorkerGone: it ended.
+        """
+        try:
+            message = self.peer.recv(worker.MESSAGE_BYTES)
+        except BlockingIOError:
+            return None
+        except ConnectionResetError as error:
+            raise WorkerGone from error
+        if not message:
+            raise WorkerGone
+        heard = marshal.loads(message)  # noqa: S302 - from our own fork, over a socket pair that only we hold
+        return heard if isinstance(heard, tuple) else None
+
+    def close(self) -> None:
+        """Let it end: a worker that waits for work ends when its socket closes."""
+        self.peer.close()
+
+
+class Pool:
+    """Idle workers."""
+
+    def __init__(self) -> None:
+        self._configuration: dict[str, object] = {}
+        self._idle: list[LentWorker] = []
+        self._wanted = 0
+        self.pids: set[int] = set()
+        """Every worker that lives, idle or lent."""
+
+    def configure(self, configuration: dict[str, object], wanted: int) -> None:
+        """Say what workers shall be like, before the first is forked, and how many shall wait."""
+        self._configuration = configuration
+        self._wanted = wanted
+
+    def take(self) -> LentWorker:
+        """Lend a worker; fork one when none waits. Raises OSError when no process can be made."""
+        return self._idle.pop() if self._idle else self._fork()
+
+    def give_back(self, lent: LentWorker) -> None:
+        """Take a worker back that has nothing left to do."""
+        if lent.work >= MOST_WORK or len(self._idle) >= self._wanted:
+            lent.close()
+        else:
+            self._idle.append(lent)
+
+    def lacks(self) -> bool:
+        """Give whether fewer wait than should."""
+        return len(self._idle) < self._wanted
+
+    def refill(self) -> None:
+        """Fork one worker."""
+        try:
+            self._idle.append(self._fork())
+        except OSError:
+            self._wanted = max(
+                0, self._wanted - 1
+            )  # no room for so many: calls fork their own, and say so if they cannot
+
+    def forget(self, pid: int) -> bool:
+        """Note that a process ended; give whether it was a worker."""
+        if pid not in self.pids:
+            return False
+        self.pids.discard(pid)
+        for lent in self._idle:
+            if lent.pid == pid:
+                lent.close()
+                self._idle.remove(lent)
+                break
+        return True
+
+    def _fork(self) -> LentWorker:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        sys.stderr.flush()
+        try:
+            pid = os.fork()
+        except OSError:
+            ours.close()
+            theirs.close()
+            raise
+        if pid == 0:
+            worker.main(theirs, self._configuration)
+        theirs.close()
+        ours.settimeout(0)
+        self.pids.add(pid)
+        return LentWorker(pid, ours)

@@ -1,0 +1,47 @@
+"""Sandboxes of every provider, for one suite of promises."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from sandgate_providers import registry
+from sandgate_providers.contract import Sandbox, SandboxProvider
+from sandgate_providers.naming import sandbox_name
+from sandgate_providers.types import Limits, SandboxKey, SandboxSpec
+
+
+@pytest.fixture(params=[pytest.param("local", marks=pytest.mark.local)])
+async def provider(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[SandboxProvider]:
+    """Give a started provider."""
+    folder = reachable(tmp_path_factory.mktemp("provider"))
+    made = registry.create(request.param, {"data_dir": str(folder)}, installation="conformance")
+    await made.start()
+    yield made
+    await made.stop()
+
+
+@pytest.fixture
+async def sandbox(provider: SandboxProvider) -> AsyncIterator[Sandbox]:
+    """Give a fresh sandbox."""
+    made = await provider.acquire(spec())
+    yield made
+    await made.destroy()
+
+
+def spec(thread: str = "", limits: Limits | None = None) -> SandboxSpec:
+    """Describe a sandbox for a thread, or for one of its own."""
+    key = SandboxKey(tenant="conformance", thread=thread or uuid.uuid4().hex)
+    return SandboxSpec(key=key, name=sandbox_name("conformance", key), limits=limits or Limits())
+
+
+def reachable(folder: Path) -> Path:
+    """Let the users of sandboxes pass through a folder of pytest's, which are closed to others."""
+    for step in [folder, *folder.parents][:3]:
+        step.chmod(0o711)
+    return folder

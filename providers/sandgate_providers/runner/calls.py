@@ -11,7 +11,7 @@ from typing import Callable, Optional, Protocol
 from sandgate_providers.runner import frames, tree
 from sandgate_providers.runner.ending import Ending
 from sandgate_providers.runner.feeding import Feed
-from sandgate_providers.runner.loop import READ, Loop, Timer
+from sandgate_providers.runner.loop import Loop, Timer
 from sandgate_providers.runner.output import Pipe
 from sandgate_providers.runner.pool import LentWorker, WorkerGone
 from sandgate_providers.runner.worker import Job
@@ -95,7 +95,7 @@ class RunningCall:
         self.stderr.give_writer_away()
         self.stdout.resume()
         self.stderr.resume()
-        self._around.loop.watch(lent.peer.fileno(), READ, self._hear)
+        lent.listener = self._hear
         self._timer = self._around.loop.after(self._job["timeout"], self._time_out)
 
     def abandon(self) -> None:
@@ -150,7 +150,7 @@ class RunningCall:
                 self.cancel("output-limit", grace=False)
         self._maybe_end()
 
-    def _hear(self, _events: int) -> None:
+    def _hear(self) -> None:
         lent = self._lent
         while lent is not None and not self._empty:
             try:
@@ -200,7 +200,7 @@ class RunningCall:
         if self._ending is not None:
             self._ending.cancel()
         if self._lent is not None:
-            self._around.loop.unwatch(self._lent.peer.fileno())
+            self._lent.listener = None
             self._around.free(self._lent, alive=alive)
         self._lent = None
         self._settle()

@@ -11,6 +11,8 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 
+_CLONE_NEWUSER = 0x10000000
+
 _library = ctypes.CDLL(None, use_errno=True)
 
 
@@ -33,6 +35,11 @@ def adopt_orphans() -> None:
 def die_with_parent() -> None:
     """End with the thread that forked this process."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def unshare_user() -> bool:
+    """Try to enter a user namespace of this process's own; give whether that worked."""
+    return int(_library.unshare(_CLONE_NEWUSER)) == 0
 
 
 def limit(which: int, value: int) -> None:

@@ -45,10 +45,10 @@ class Pipe:
             self._watched = False
 
     def read(self, most: int) -> bytes:
-        """Read what is there; empty at the end, and then closed."""
+        """Read what is there; empty at the end, and then closed, or when a command read it first through /proc."""
         try:
             data = os.read(self.descriptor, min(most, frames.CHUNK_BYTES))
-        except BlockingIOError:  # pragma: no cover - readiness was told; only a spurious wake-up ends here
+        except BlockingIOError:
             return b""
         if not data:
             self.close()

@@ -7,9 +7,10 @@ import marshal
 import os
 import socket
 import sys
-from typing import Any
+from typing import Any, Callable, Optional
 
 from sandgate_providers.runner import worker
+from sandgate_providers.runner.loop import READ, Loop
 
 MOST_WORK = 200
 """A worker is replaced after so much work, so that nothing that it gathers grows and the processor time that it uses up
@@ -25,10 +26,15 @@ class WorkerGone(Exception):
 class LentWorker:
     """The runner's hold on a worker."""
 
-    def __init__(self, pid: int, peer: socket.socket) -> None:
+    def __init__(self, pid: int, peer: socket.socket, loop: Loop, idle: Callable[[LentWorker], None]) -> None:
         self.pid = pid
-        self.peer = peer
         self.work = 0
+        self.listener: Optional[Callable[[], None]] = None
+        """Called when the worker says something; None while it is idle, when the pool listens."""
+        self._peer = peer
+        self._loop = loop
+        self._idle = idle
+        loop.watch(peer.fileno(), READ, self._ready)
 
     def give(self, job: worker.Job, descriptors: list[int]) -> None:
         """Hand over a job with its three descriptors.
@@ -40,7 +46,7 @@ class LentWorker:
         self.work += OPERATION_WORK if "operation" in job else 1
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
         try:
-            self.peer.sendmsg([marshal.dumps(job)], ancillary)
+            self._peer.sendmsg([marshal.dumps(job)], ancillary)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise WorkerGone from error
 
@@ -51,7 +57,7 @@ class LentWorker:
             WorkerGone: it ended.
         """
         try:
-            message = self.peer.recv(worker.MESSAGE_BYTES)
+            message = self._peer.recv(worker.MESSAGE_BYTES)
         except BlockingIOError:
             return None
         except ConnectionResetError as error:
@@ -62,14 +68,23 @@ class LentWorker:
         return heard if isinstance(heard, tuple) else None
 
     def close(self) -> None:
-        """Let it end: a worker that waits for work ends when its socket closes."""
-        self.peer.close()
+        """Let it end: a worker that waits for work ends when its socket closes. Idempotent."""
+        if self._peer.fileno() >= 0:
+            self._loop.unwatch(self._peer.fileno())
+            self._peer.close()
+
+    def _ready(self, _events: int) -> None:
+        if self.listener is not None:
+            self.listener()
+        else:
+            self._idle(self)
 
 
 class Pool:
     """Idle workers."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
         self._configuration: dict[str, object] = {}
         self._idle: list[LentWorker] = []
         self._wanted = 0
@@ -93,29 +108,30 @@ class Pool:
             self._idle.append(lent)
 
     def lacks(self) -> bool:
-        """Give whether fewer wait than should."""
-        return len(self._idle) < self._wanted
+        """Give whether too few wait: less than half, so that one call after the other forks nobody."""
+        return len(self._idle) < (self._wanted + 1) // 2
 
     def refill(self) -> None:
-        """Fork one worker."""
+        """Fork one worker. Where there is no room for so many, calls fork their own, and say so if they cannot."""
         try:
             self._idle.append(self._fork())
         except OSError:
-            self._wanted = max(
-                0, self._wanted - 1
-            )  # no room for so many: calls fork their own, and say so if they cannot
+            self._wanted = max(0, self._wanted - 1)
 
-    def forget(self, pid: int) -> bool:
-        """Note that a process ended; give whether it was a worker."""
-        if pid not in self.pids:
-            return False
-        self.pids.discard(pid)
+    def flush(self) -> None:
+        """Let every idle worker go: what killed one may have killed all, and a dying one would still take a job."""
         for lent in self._idle:
-            if lent.pid == pid:
-                lent.close()
-                self._idle.remove(lent)
-                break
-        return True
+            lent.close()
+        self._idle.clear()
+
+    def forget(self, pid: int) -> None:
+        """Note that a process of ours ended."""
+        self.pids.discard(pid)
+
+    def _idle_spoke(self, lent: LentWorker) -> None:
+        """An idle worker has nothing to say: it was killed, or it is none of ours any more."""
+        self._idle.remove(lent)
+        lent.close()
 
     def _fork(self) -> LentWorker:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -131,4 +147,4 @@ class Pool:
         theirs.close()
         ours.settimeout(0)
         self.pids.add(pid)
-        return LentWorker(pid, ours)
+        return LentWorker(pid, ours, self._loop, self._idle_spoke)

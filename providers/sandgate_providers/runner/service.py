@@ -24,7 +24,7 @@ class Runner:
 
     def __init__(self) -> None:
         self._loop = Loop()
-        self._pool = Pool()
+        self._pool = Pool(self._loop)
         self._boot = secrets.token_hex(16)
         self._key = b""
         self._configured = False

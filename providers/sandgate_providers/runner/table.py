@@ -147,6 +147,7 @@ class Table:
             self._pool.give_back(lent)
         else:
             lent.close()
+            self._pool.flush()
             self._orphaned()
 
     def _gone(self, call: RunningCall) -> None:

@@ -46,7 +46,9 @@ class Worker:
         kernel.limit_children(self._configuration)
         os.umask(0o022)
         while True:
-            message, ancillary, _, _ = self._peer.recvmsg(MESSAGE_BYTES, socket.CMSG_SPACE(3 * 4))
+            message, ancillary, _, _ = self._peer.recvmsg(
+                MESSAGE_BYTES, socket.CMSG_SPACE(3 * 4), socket.MSG_CMSG_CLOEXEC
+            )
             if not message:
                 return
             descriptors = array.array("i")

@@ -42,6 +42,8 @@ def spec(thread: str = "", limits: Limits | None = None) -> SandboxSpec:
 
 def reachable(folder: Path) -> Path:
     """Let the users of sandboxes pass through a folder of pytest's, which are closed to others."""
-    for step in [folder, *folder.parents][:3]:
+    for step in (folder, *folder.parents):
+        if step.stat().st_mode & 0o001:
+            break
         step.chmod(0o711)
     return folder

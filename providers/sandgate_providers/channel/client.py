@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 
 from sandgate_providers.channel.call import RunnerCall, lost_before_start
 from sandgate_providers.channel.configuration import RunnerConfiguration
-from sandgate_providers.channel.session import Session, begin_within
+from sandgate_providers.channel.session import Frame, Session, begin_within
 from sandgate_providers.channel.transport import ByteStream
 from sandgate_providers.channel.types import Command, FileOperation
 from sandgate_providers.errors import CallRefused, ChannelClosed, SandboxLost
@@ -23,6 +23,10 @@ PING_SECONDS = 15.0
 """Between signs of life, which also feed the runner's dead-man timer."""
 SILENCE_SECONDS = 5.0
 """A line that does not answer a ping within this is dead."""
+ACK_SECONDS = 0.05
+"""An ack travels with the next call, or after this: on its own it would only wake the runner for nothing."""
+MOST_ACKS = 32
+"""So many acks are sent at once, before the runner's table of results fills up."""
 END_MARGIN_SECONDS = 3.0
 """A cancelled tree is gone within its grace and one second; who says nothing after this has lost its sandbox."""
 
@@ -39,6 +43,8 @@ class RunnerChannel:
         self._pongs: dict[bytes, asyncio.Future[None]] = {}
         self._closed = asyncio.Event()
         self._closed_by_us = False
+        self._acks: list[bytes] = []
+        self._ack_timer: asyncio.TimerHandle | None = None
         self._reader = asyncio.create_task(self._read(), name="channel reader")
         self._pinger = asyncio.create_task(self._keep_alive(), name="channel keepalive")
 
@@ -78,14 +84,14 @@ class RunnerChannel:
         """Start a call; leaving before its end cancels it and waits until its tree is gone."""
         self._check_open()
         number = uuid.uuid4().bytes
-        payload = json.dumps(_job(work, self._session.boot)).encode("ascii")
+        payload = json.dumps(_job(work, self._session.boot), ensure_ascii=False).encode("utf-8", "surrogatepass")
         kind = frames.EXEC if isinstance(work, Command) else frames.OPERATE
         if len(payload) > frames.MAX_BODY_BYTES - frames.CALL_BYTES - 1:
             raise CallRefused("too-large", "the call's arguments and environment are too large")
         call = RunnerCall(number, self._session.send, operation=kind == frames.OPERATE)
         self._calls[number] = call
         try:
-            self._session.send(kind, number, payload)
+            self._session.send_all([*self._take_acks(), (kind, number, payload)])
             yield call
             call.check()
         finally:
@@ -132,8 +138,23 @@ class RunnerChannel:
             grace = work.grace_seconds if isinstance(work, Command) else 0.0
             await _finish(asyncio.ensure_future(self._end(call, grace + END_MARGIN_SECONDS)))
         self._calls.pop(call.number, None)
-        if self.alive:
-            self._session.send(frames.ACK, call.number)
+        self._acks.append(call.number)
+        if len(self._acks) >= MOST_ACKS:
+            self._flush_acks()
+        elif self._ack_timer is None:
+            self._ack_timer = asyncio.get_running_loop().call_later(ACK_SECONDS, self._flush_acks)
+
+    def _take_acks(self) -> list[Frame]:
+        acks, self._acks = self._acks, []
+        if self._ack_timer is not None:
+            self._ack_timer.cancel()
+            self._ack_timer = None
+        return [(frames.ACK, number, b"") for number in acks]
+
+    def _flush_acks(self) -> None:
+        acks = self._take_acks()
+        if self.alive and acks:
+            self._session.send_all(acks)
 
     async def _end(self, call: RunnerCall, seconds: float) -> None:
         await call.cancel()
@@ -170,6 +191,7 @@ class RunnerChannel:
 
     def _shut(self) -> None:
         self._closed.set()
+        self._take_acks()
         for call in self._calls.values():
             call.lose()
         for pong in self._pongs.values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+from collections.abc import Iterable
 
 from sandgate_providers.channel.configuration import RunnerConfiguration
 from sandgate_providers.channel.transport import ByteStream
@@ -64,6 +65,10 @@ class Session:
     def send(self, kind: int, call: bytes, payload: bytes = b"") -> None:
         """Queue a frame."""
         self._stream.write(self._sealer.seal(kind, call, payload))
+
+    def send_all(self, frames_to_send: Iterable[Frame]) -> None:
+        """Queue several frames with one write, which wakes the runner once."""
+        self._stream.write(b"".join([self._sealer.seal(*frame) for frame in frames_to_send]))
 
     async def receive(self) -> list[Frame]:
         """Wait for frames; none: the line is gone. Raises FrameError for a forged or broken one."""

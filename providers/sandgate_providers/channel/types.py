@@ -52,7 +52,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOperation:
-    """One of the runner's file operations; see `runner.files` and `runner.searching` for names and arguments.
+    """One of the runner's file operations; see `runner.operations` for names and arguments.
 
     Content to write is sent as the call's input; content that is read comes as its standard output.
     """

@@ -138,6 +138,8 @@ class Cgroups:
         with self._lock:
             places = list(self._places(name))
             for place in places:
+                # One that could not be removed at its sandbox's end is tried again.
+                _remove(place.folder)
                 place.folder.mkdir()
                 _limit(place, limits)
             return SandboxCgroup(places)
@@ -182,15 +184,17 @@ def _limit(place: _Place, limits: Limits) -> None:
 
 def _processes(folder: Path) -> list[int]:
     try:
-        return [int(word) for word in (folder / "cgroup.procs").read_text().split()]
+        words = (folder / "cgroup.procs").read_text().split()
     except FileNotFoundError:
         return []
+    # A process outside of the gateway's own namespace shows as 0, which to kill would mean ourselves.
+    return [int(word) for word in words if word != "0"]
 
 
 def _remove(folder: Path) -> bool:
     """End the processes in a cgroup and remove it; the kernel may hold it busy for a moment after the last has gone."""
     deadline = time.monotonic() + REMOVAL_SECONDS
-    while True:
+    while folder.exists():
         for pid in _processes(folder):
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -198,12 +202,9 @@ def _remove(folder: Path) -> bool:
                 continue
         try:
             folder.rmdir()
-        except FileNotFoundError:
-            return True
         except OSError as error:
             if error.errno != errno.EBUSY or time.monotonic() > deadline:
                 _log.warning("cgroup %s cannot be removed: %s", folder, error)
                 return False
-        else:
-            return True
-        time.sleep(_PAUSE_SECONDS)
+            time.sleep(_PAUSE_SECONDS)
+    return True

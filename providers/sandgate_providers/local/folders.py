@@ -56,8 +56,14 @@ class ThreadFolders:
         self._data_dir = data_dir
         self._users = users
         self._lock = threading.Lock()
-        self._owners: dict[int, str] = {}
+        self._owners: dict[int, set[str]] = {}
+        """Names of the folders of each user, as last seen; more than one is a mistake of somebody's."""
         self._held = -1
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder that was given; without symbolic links once it is open."""
+        return self._data_dir
 
     @property
     def root(self) -> Path:
@@ -158,11 +164,7 @@ class ThreadFolders:
             for entry in entries:
                 status = entry.stat(follow_symlinks=False)
                 if stat.S_ISDIR(status.st_mode):
-                    other = self._owners.setdefault(status.st_uid, entry.name)
-                    if self._users and status.st_uid in self._users and other != entry.name:
-                        _log.warning(
-                            "threads %s and %s belong to the same host user %d", other, entry.name, status.st_uid
-                        )
+                    self._owners.setdefault(status.st_uid, set()).add(entry.name)
 
     def _prepare(self, name: str) -> ThreadFolder:
         with self._opened() as root:
@@ -204,15 +206,15 @@ class ThreadFolders:
             # come and gone, and a wrong guess would mix two threads.
             self._look(root)
             owner = self._users.free(self._owners)
-            self._owners[owner] = name
+            self._owners[owner] = {name}
         elif owner not in self._users:
             message = f"{self.root / name} belongs to user {owner}, which is not in uid_range"
             raise ProviderUnavailable(message)
-        elif self._owners.get(owner) != name:
+        elif self._owners.get(owner) != {name}:
             self._look(root)
-            other = self._owners.get(owner, name)
-            if other != name:
-                message = f"{self.root / name} belongs to user {owner}, as does the folder of {other}"
+            others = sorted(self._owners.get(owner, set()) - {name})
+            if others:
+                message = f"{self.root / name} belongs to user {owner}, as does the folder of {others[0]}"
                 raise ProviderUnavailable(message)
         return owner, owner
 

@@ -20,6 +20,9 @@ INSIDE_ID = 1000
 PYTHON_PREFIX = "/opt/sandgate-python"
 """Where an interpreter that is not one of the system's is seen inside."""
 
+RUNNER = "/run/sandgate/runner"
+"""The runner's source. A file rather than an argument: it would fill every list of processes that is made inside."""
+
 _ACCOUNTS = f"sandbox:x:{INSIDE_ID}:{INSIDE_ID}:sandbox:{USER_DATA}/workspace:/bin/sh\n"
 
 FILES: Mapping[str, bytes] = MappingProxyType(
@@ -46,7 +49,7 @@ class JailDescriptors:
     """Numbers of open files that bubblewrap reads from or writes to."""
 
     files: tuple[tuple[str, int], ...]
-    """Path inside and the descriptor that its content is read from."""
+    """Path inside and the descriptor that its content is read from: `FILES`, `HIDDEN` and `RUNNER`."""
     seccomp: int
     information: int
     """Gets the process id of the sandbox as JSON."""

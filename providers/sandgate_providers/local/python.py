@@ -30,6 +30,11 @@ class Interpreter:
     """The folder on the host to show at `jail.PYTHON_PREFIX`; None for one of the system's."""
 
 
+def python_arguments(interpreter: Interpreter) -> tuple[str, ...]:
+    """Give the interpreter, isolated from environment and folder and without site packages; the code is to follow."""
+    return (interpreter.program, "-I", "-S")
+
+
 def find_python(configured: Path | None, uid: int | None, *, jailed: bool) -> Interpreter:
     """Find the first interpreter that is new enough and can be reached. Blocks while it asks them for their version.
 

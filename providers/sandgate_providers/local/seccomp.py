@@ -45,7 +45,7 @@ _AF_NETLINK = 16
 _NETLINK_ROUTE = 0
 
 PLAIN_FAMILIES = (_AF_UNIX, _AF_INET, _AF_INET6)
-"""Beside these only netlink's routes (libc lists interfaces with them). Vsock, for one, leaves any network namespace."""
+"""Beside these only netlink's routes (libc lists interfaces with them). Vsock, for one, is in no network namespace."""
 
 
 class Machine(enum.Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
-from typing import Literal, cast
+from typing import Literal
 
 from sandgate_providers.errors import ProviderMisconfigured
 from sandgate_providers.types import USER_DATA, JsonValue
@@ -16,7 +16,10 @@ LOWEST_UID = 1000
 HIGHEST_UID = (1 << 32) - 3
 """The two numbers above mean "nobody given" to the kernel or to its 16 bit callers."""
 
-SHOWN_ALREADY = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/dev", "/tmp", USER_DATA)
+SHOWN_ALREADY = (
+    *("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/dev", USER_DATA),
+    "/tmp",  # noqa: S108 - the sandbox's own
+)
 """Places that the jail fills itself; a mount at one of them, or above one, would replace what protects the host."""
 
 NEVER_SHOWN = ("/proc", "/sys", "/dev", USER_DATA)
@@ -61,9 +64,9 @@ class LocalOptions:
         values: dict[str, object] = {
             key: _READERS[key](key, value) for key, value in options.items() if value is not None
         }
-        result = cls(**cast("dict[str, object]", values))  # type: ignore[arg-type]  # each reader gives its field's type
+        result = cls(**values)  # type: ignore[arg-type]  # each reader gives its field's type
         for mount in result.read_only_mounts:
-            _check_mount(mount, result.data_dir)
+            check_mount(mount, result.data_dir)
         return result
 
 
@@ -86,7 +89,7 @@ def _paths(key: str, value: JsonValue) -> tuple[Path, ...]:
 def _isolation(key: str, value: JsonValue) -> str:
     if value not in ("bubblewrap", "none"):
         raise _wrong(key, f'must be "bubblewrap" or "none", not {value!r}')
-    return cast("str", value)
+    return value
 
 
 def _whole(value: JsonValue) -> int | None:
@@ -132,7 +135,8 @@ _READERS: Mapping[str, Callable[[str, JsonValue], object]] = {
 }
 
 
-def _check_mount(mount: Path, data_dir: Path) -> None:
+def check_mount(mount: Path, data_dir: Path) -> None:
+    """Refuse a mount that would undo the jail. Raises ProviderMisconfigured."""
     key = "read_only_mounts"
     if ".." in mount.parts:
         raise _wrong(key, f"{mount}: must not contain '..'")

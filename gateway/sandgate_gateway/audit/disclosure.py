@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
+from sandgate_gateway.audit.blocks import Action
 from sandgate_gateway.audit.digests import Digests
-from sandgate_gateway.audit.event import Action
 from sandgate_gateway.audit.redaction import MASK, Preview, mask, names_secret, preview
 from sandgate_gateway.domain.call import JsonValue
 
 SHOWN_CHARACTERS = 1024
 """Of each text in the arguments; far more than a preview shows in all."""
+
+SHOWN_VALUES = 100
+"""Values in the arguments that are looked at, however they are nested; a preview has no room for more."""
+
+T = TypeVar("T")
 
 
 class DisclosureLevel(enum.Enum):
@@ -57,7 +63,7 @@ class Disclosure:
         if self.level is DisclosureLevel.PREVIEW:
             if text is not None:
                 shown["/command_preview"] = preview(text)
-            elif arguments:
+            elif arguments or arguments_json == b"{}":
                 shown["/arguments_preview"] = _arguments_preview(arguments)
         return Action(
             tool=tool,
@@ -77,15 +83,43 @@ def _text(shown: Mapping[str, Preview], pointer: str) -> str:
 
 
 def _arguments_preview(arguments: Mapping[str, JsonValue]) -> Preview:
-    """Preview an object by its texts: inside JSON, quotes and escapes would hide a secret from the patterns."""
-    masked = False
-    parts: dict[str, JsonValue] = {}
-    for name, value in arguments.items():
-        if isinstance(value, str):
-            clean, found = (MASK, True) if names_secret(name) else mask(value[:SHOWN_CHARACTERS])
-            parts[name] = clean
-            masked = masked or found
-        else:
-            parts[name] = value
-    made = preview(json.dumps(parts, ensure_ascii=False))
-    return Preview(text=made.text, masked=masked or made.masked, cut=made.cut)
+    """Preview an object by its texts: inside JSON, quotes and escapes would hide a secret from the patterns.
+
+    Short values come first, so that a long one, such as the content of a file, does not push out the path.
+    """
+    masking = _Masking()
+    parts = {name[:SHOWN_CHARACTERS]: masking.value(value, name) for name, value in masking.first(arguments.items())}
+    ordered = dict(sorted(parts.items(), key=lambda part: len(json.dumps(part[1]))))
+    made = preview(json.dumps(ordered, ensure_ascii=False))
+    return Preview(text=made.text, masked=masking.masked or made.masked, cut=masking.cut or made.cut)
+
+
+class _Masking:
+    """Masks the texts of nested arguments, and stops after as many values as a preview could ever show."""
+
+    def __init__(self) -> None:
+        self.masked = False
+        self.cut = False
+        self._left = SHOWN_VALUES
+
+    def first(self, items: Iterable[T]) -> Iterator[T]:
+        """Give items until the allowance is used up."""
+        for item in items:
+            if self._left <= 0:
+                self.cut = True
+                return
+            self._left -= 1
+            yield item
+
+    def value(self, value: JsonValue, name: str) -> JsonValue:
+        """Mask one value; `name` is the key that it is under."""
+        if isinstance(value, dict):
+            return {key[:SHOWN_CHARACTERS]: self.value(item, key) for key, item in self.first(value.items())}
+        if isinstance(value, list):
+            return [self.value(item, name) for item in self.first(value)]
+        if not isinstance(value, str):
+            return value
+        clean, found = (MASK, True) if names_secret(name) else mask(value[:SHOWN_CHARACTERS])
+        self.masked = self.masked or found
+        self.cut = self.cut or len(value) > SHOWN_CHARACTERS
+        return clean

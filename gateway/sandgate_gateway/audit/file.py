@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sandgate_gateway.audit.blocks import Record
 from sandgate_gateway.audit.codes import Code
-from sandgate_gateway.audit.event import AuditEvent, Record
+from sandgate_gateway.audit.event import AuditEvent
 from sandgate_gateway.audit.rendering import Emitter, Line, Renderer
 from sandgate_gateway.errors import Misconfigured
 

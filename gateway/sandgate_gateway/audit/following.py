@@ -72,6 +72,9 @@ class Followers:
         self._followers: set[Follower] = set()
         self._closed = False
 
+    def __len__(self) -> int:
+        return len(self._followers)
+
     @contextmanager
     def follow(self, filter_: EventFilter, *, limit: int = FOLLOWER_EVENTS) -> Iterator[Follower]:
         """Read along from now on, while the context lasts."""

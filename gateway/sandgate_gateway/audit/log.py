@@ -116,7 +116,7 @@ class AuditLog:
                 when to try again. After a timeout of five seconds it may be stored all the same.
         """
         loop, writer = self._loop, self._writer
-        if loop is None or writer is None or self._stopping or not writer.alive:
+        if loop is None or writer is None or self._stopping or self._ended.is_set() or not writer.alive:
             self._refused += 1
             raise _unavailable("the log is not running", BROKEN_RETRY_SECONDS)
         if len(self._waiting) >= self._queue_records:

@@ -37,7 +37,7 @@ _USER_OPTION = re.compile(r"(?<!\S)(-u|--user|--proxy-user)(\s++|=)([^\s:\"']*+:
 _KNOWN_SHAPES = re.compile(
     r"gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_\w{20,}+|glpat-[\w-]{16,}+|sk-[\w-]{16,}+|xox[abeoprs]-[\w-]{10,}+"
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{30,}+|npm_[A-Za-z0-9]{30,}+|eyJ[\w-]{8,}+\.[\w-]++\.[\w-]++"
-    r"|-----BEGIN [A-Z ]*+PRIVATE KEY-----[^-]*+(?:-----END [A-Z ]*+PRIVATE KEY-----)?"
+    r"|-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY-----[^-]*+(?:-----END [A-Z0-9 ]{1,80}-----)?"
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from sandgate_gateway.audit.event import Record
+from sandgate_gateway.audit.blocks import Record
 
 _ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 """Plain ASCII: no control, bidirectional or half character of a caller reaches a terminal that shows the file."""

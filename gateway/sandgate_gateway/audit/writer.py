@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from sandgate_gateway.audit.blocks import Record
 from sandgate_gateway.audit.codes import Code
-from sandgate_gateway.audit.event import AuditEvent, Record
+from sandgate_gateway.audit.event import AuditEvent
 from sandgate_gateway.audit.file import AuditFile, Head
 
 BATCH_RECORDS = 256

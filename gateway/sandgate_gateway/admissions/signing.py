@@ -60,7 +60,12 @@ class AdmissionSigner:
             StateConflict: it has (`ADMISSION_EXPIRED`).
         """
         if admission.expires_at <= self._clock():
-            raise StateConflict(ErrorReason.ADMISSION_EXPIRED, "The admission ran out before its call was completed.")
+            raise self.expired()
+
+    @staticmethod
+    def expired() -> StateConflict:
+        """Say that an admission has run out."""
+        return StateConflict(ErrorReason.ADMISSION_EXPIRED, "The admission ran out before its call was completed.")
 
     def _seal(self, key_id: str, payload: bytes) -> bytes:
         return hmac.digest(self._ring.keys[key_id], key_id.encode("ascii") + b"\0" + payload, DIGEST)

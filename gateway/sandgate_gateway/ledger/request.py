@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sandgate_gateway.domain.call import ToolCall
 from sandgate_gateway.domain.principal import Principal
@@ -19,8 +19,7 @@ class RequestKind(enum.Enum):
     COMPLETION = "completion"
 
 
-@dataclass(frozen=True, slots=True)
-class RequestKey:
+class RequestKey(NamedTuple):
     """Whose request it is: ids of different agents never meet."""
 
     tenant: str

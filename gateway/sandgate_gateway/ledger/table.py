@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -36,7 +37,7 @@ _logger = logging.getLogger(__name__)
 class _Call:
     """A request that runs in this process."""
 
-    __slots__ = ("audit_id", "begun", "digest", "key", "repeated", "task", "waiters")
+    __slots__ = ("abandoned", "audit_id", "begun", "digest", "key", "repeated", "task", "waiters")
 
     def __init__(self, key: RequestKey, digest: bytes, audit_id: str) -> None:
         self.key = key
@@ -45,16 +46,17 @@ class _Call:
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.repeated = False
         self.waiters = 0
+        self.abandoned = False
+        """Its last caller left before its end, so it is being cancelled."""
         self.task: asyncio.Task[Answer]
 
 
 class Attachment:
     """One caller's place at a request. When the last one leaves before the end, the request is cancelled."""
 
-    def __init__(self, call: _Call, *, joined: bool) -> None:
-        self._call = call
-        self._joined = joined
-        self._left = False
+    def __init__(self, enter: Callable[[], tuple[_Call, bool]]) -> None:
+        self._enter = enter
+        self._call, self._joined = enter()
 
     async def taken(self) -> tuple[str, bool]:
         """Wait until it is known whether the request runs or ran before.
@@ -65,10 +67,16 @@ class Attachment:
         Raises:
             GatewayError: it was refused before it ran.
         """
-        await asyncio.wait((self._call.begun, self._call.task), return_when=asyncio.FIRST_COMPLETED)
-        if not self._call.begun.done():
-            await self.answer()
-        return self._call.audit_id, self._joined or self._call.repeated
+        while True:
+            call = self._call
+            told = (call.task,) if call.abandoned else (call.begun, call.task)
+            await asyncio.wait(told, return_when=asyncio.FIRST_COMPLETED)
+            if call.task.cancelled():
+                self._start_again()
+            elif call.begun.done():
+                return call.audit_id, self._joined or call.repeated
+            else:
+                call.task.result()
 
     async def answer(self) -> Answer:
         """Wait for the end.
@@ -76,14 +84,15 @@ class Attachment:
         Raises:
             GatewayError: the gateway could not do it, and nothing ran.
         """
-        task = self._call.task
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            own = asyncio.current_task()
-            if task.cancelled() and own is not None and not own.cancelling():
-                raise shutting_down() from None  # the request was cancelled, not its caller
-            raise
+        while True:
+            task = self._call.task
+            try:
+                return await asyncio.shield(task)
+            except asyncio.CancelledError:
+                own = asyncio.current_task()
+                if not task.cancelled() or (own is not None and own.cancelling()):
+                    raise
+            self._start_again()
 
     def __enter__(self) -> Self:
         self._call.waiters += 1
@@ -92,9 +101,18 @@ class Attachment:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        call = self._call
+        call.waiters -= 1
+        if call.waiters == 0 and not call.task.done():
+            call.abandoned = True
+            call.task.cancel()
+
+    def _start_again(self) -> None:
+        """Run the request anew: whoever ran it left before anything ran, so it has no answer."""
+        call, self._joined = self._enter()
         self._call.waiters -= 1
-        if self._call.waiters == 0 and not self._call.task.done():
-            self._call.task.cancel()
+        call.waiters += 1
+        self._call = call
 
 
 class RequestTable:
@@ -121,18 +139,7 @@ class RequestTable:
             RequestRejected: it runs already, with other content (`REQUEST_ID_REUSED`).
             Unavailable: the gateway is shutting down.
         """
-        call = self._calls.get(key)
-        if call is not None:
-            if call.digest != digest:
-                raise request_id_reused()
-            return Attachment(call, joined=True)
-        if self._closing:
-            raise shutting_down()
-        call = _Call(key, digest, audit_id)
-        call.task = asyncio.create_task(self._run(call, work))
-        self._calls[key] = call
-        call.task.add_done_callback(lambda _: self._ended(call))
-        return Attachment(call, joined=False)
+        return Attachment(partial(self._enter, key, digest, audit_id, work))
 
     async def close(self) -> None:
         """Take no more requests, cancel those that run, and wait for their answers. Idempotent."""
@@ -144,6 +151,19 @@ class RequestTable:
             _, late = await asyncio.wait(tasks, timeout=STOP_SECONDS)
             if late:
                 _logger.error("%d calls did not end within %g s of the shutdown.", len(late), STOP_SECONDS)
+
+    def _enter(self, key: RequestKey, digest: bytes, audit_id: str, work: Work) -> tuple[_Call, bool]:
+        call = self._calls.get(key)
+        if call is not None and not call.task.done():
+            if call.digest != digest:
+                raise request_id_reused()
+            return call, True
+        if self._closing:
+            raise shutting_down()
+        call = self._calls[key] = _Call(key, digest, audit_id)
+        call.task = asyncio.create_task(self._run(call, work))
+        call.task.add_done_callback(lambda _: self._ended(call))
+        return call, False
 
     async def _run(self, call: _Call, work: Work) -> Answer:
         key = call.key
@@ -169,7 +189,8 @@ class RequestTable:
         return answer
 
     def _ended(self, call: _Call) -> None:
-        del self._calls[call.key]
+        if self._calls.get(call.key) is call:
+            del self._calls[call.key]
         if call.task.cancelled():
             return
         error = call.task.exception()

@@ -6,19 +6,24 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine
+from functools import lru_cache, partial
 
-from sandgate_gateway.errors import CapacityExhausted, ErrorReason, GatewayError, NotFound, Unavailable
+from sandgate_gateway.errors import ErrorReason, GatewayError, NotFound, Unavailable
 from sandgate_gateway.sandboxes.events import Emit, SandboxChange
 from sandgate_gateway.sandboxes.lease import BoundLease
 from sandgate_gateway.sandboxes.lifecycle import RETRY_SECONDS, Lifecycle
 from sandgate_gateway.sandboxes.place import Place, SandboxView
 from sandgate_gateway.sandboxes.policy import SandboxPolicy
+from sandgate_gateway.sandboxes.room import Room
 from sandgate_providers.contract import SandboxProvider
 from sandgate_providers.naming import sandbox_name
 from sandgate_providers.types import SandboxKey
 
 REAP_SECONDS = 5.0
 """How often idle sandboxes are looked for, at most."""
+
+NAMES_KEPT = 4096
+"""A name is needed for each call and takes 6 µs to derive."""
 
 _logger = logging.getLogger(__name__)
 
@@ -42,8 +47,8 @@ class SandboxManager:
         self._policy = policy
         self._clock = clock
         self._places: dict[str, Place] = {}
-        self._room = asyncio.Event()  # set, and replaced, whenever a sandbox is gone or may be evicted
-        self._waiting_for_room = 0
+        self._room = Room(policy, self._places, self._evict, clock=clock)
+        self._names = lru_cache(NAMES_KEPT)(partial(sandbox_name, policy.installation))
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
 
@@ -75,7 +80,7 @@ class SandboxManager:
 
     def name_of(self, key: SandboxKey) -> str:
         """Name the sandbox of a key, whether it exists or not."""
-        return sandbox_name(self._policy.installation, key)
+        return self._names(key)
 
     def is_ready(self, name: str) -> bool:
         """Tell whether a sandbox takes calls right now."""
@@ -114,7 +119,7 @@ class SandboxManager:
         now = self._clock()
         place.let_go(now=now)
         place.renew_lease(lease, until=now + self._policy.lease_seconds)
-        self._tell_waiting()
+        self._room.changed()
 
     def drop(self, place: Place) -> None:
         """Note that a sandbox is dead: the next call gets a new one."""
@@ -132,7 +137,7 @@ class SandboxManager:
         """End a lease, and no other one; the sandbox stays until its idle time is over. True when it was known."""
         place = self._places.get(self.name_of(key))
         released = place is not None and place.end_lease(lease, now=self._clock())
-        self._tell_waiting()
+        self._room.changed()
         return released
 
     def get(self, tenant: str, name: str) -> SandboxView:
@@ -171,8 +176,8 @@ class SandboxManager:
         while not self._closing:
             place = self._places.get(name)
             if place is None:
-                if self._full(key.tenant):
-                    await self._wait_for_room(key.tenant)
+                if self._room.full(key.tenant):
+                    await self._room.wait(key.tenant)
                     continue  # while this waited, somebody else may have begun to make it
                 place = self._make(key, name)
             if place.ending is not None:
@@ -211,6 +216,9 @@ class SandboxManager:
             place.ending = self._spawn(self._finish(place, change, reason), f"end-{place.name}")
         return place.ending
 
+    def _evict(self, place: Place) -> None:
+        self._end(place, SandboxChange.ENDED, "evicted")
+
     async def _finish(self, place: Place, change: SandboxChange, reason: str) -> None:
         try:
             await self._lifecycle.finish(place, change, reason)
@@ -220,57 +228,12 @@ class SandboxManager:
     def _remove(self, place: Place) -> None:
         if self._places.get(place.name) is place:
             del self._places[place.name]
-        self._tell_waiting()
+        self._room.changed()
 
     async def _reap_forever(self) -> None:
         while True:
             await asyncio.sleep(min(REAP_SECONDS, self._policy.idle_seconds / 4))
             self.reap()
-
-    # Room.
-
-    async def _wait_for_room(self, tenant: str) -> None:
-        """Wait until one more sandbox may be made.
-
-        Raises:
-            CapacityExhausted: none ended in time.
-        """
-        self._waiting_for_room += 1
-        try:
-            async with asyncio.timeout(self._policy.queue_seconds):
-                while self._full(tenant):
-                    self._evict(tenant)
-                    await self._room.wait()
-        except TimeoutError:
-            raise CapacityExhausted(
-                "Every place for a sandbox is taken.", retry_after_seconds=max(1.0, self._policy.queue_seconds)
-            ) from None
-        finally:
-            self._waiting_for_room -= 1
-
-    def _tell_waiting(self) -> None:
-        if self._waiting_for_room:
-            room, self._room = self._room, asyncio.Event()
-            room.set()
-
-    def _full(self, tenant: str) -> bool:
-        if len(self._places) >= self._policy.max_sandboxes:
-            return True
-        of_tenant = sum(place.key.tenant == tenant for place in self._places.values())
-        return of_tenant >= self._policy.max_sandboxes_per_tenant
-
-    def _evict(self, tenant: str) -> None:
-        """End the sandbox that is parked for longest, the tenant's own first, unless one is ending already."""
-        if any(place.ending is not None for place in self._places.values()):
-            return
-        now = self._clock()
-        parked = [place for place in self._places.values() if place.parked(now=now)]
-        own = [place for place in parked if place.key.tenant == tenant]
-        others = parked if len(self._places) >= self._policy.max_sandboxes else []
-        for candidates in (own, others):
-            if candidates:
-                self._end(min(candidates, key=lambda place: place.idle_since), SandboxChange.ENDED, "evicted")
-                return
 
     # The rest.
 

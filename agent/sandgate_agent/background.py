@@ -1,4 +1,4 @@
-"""The event loop of this package: one thread a process, for callers that have no loop and for work that outlives them."""
+"""The event loop of this package: one thread a process, for callers without a loop and for work that outlives them."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class BackgroundLoop:
     def wait(self, work: Coroutine[object, object, T]) -> T:
         """Run work and block this thread until it has ended.
 
-        The work sets its own deadline. A wait that is abandoned (KeyboardInterrupt, or anything else that is raised into
-        this thread) cancels it.
+        The work sets its own deadline. A wait that is abandoned (KeyboardInterrupt, or anything else that is raised
+        into this thread) cancels it.
 
         Raises:
-            Misconfigured: this thread runs an event loop, which would stand still meanwhile.
+            Misconfigured: this is the thread of the loop itself, which would wait for itself.
         """
-        if _in_event_loop():
+        if threading.current_thread() is self._thread:
             work.close()
-            raise Misconfigured("a blocking call was made in the thread of an event loop; await the method instead")
+            raise Misconfigured("a blocking call was made in the connection's own thread; await the method instead")
         future = self.spawn(work)
         try:
             return future.result()
@@ -94,11 +94,3 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
     finally:
         loop.close()
-
-
-def _in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -1,9 +1,9 @@
 """Awaiting a call of a synchronous gRPC channel, from any event loop.
 
-The channel is gRPC's synchronous one, used only through futures. gRPC's asyncio channel cannot be used after a fork (its
-one poller thread a process is gone in the child, and gRPC skips its own clean-up because that thread was inside), and it
-disturbs the other event loops of the program with spurious errors on older versions. The synchronous channel survives a
-fork, and a future of it can be awaited from whichever loop the agent runs in.
+The channel is gRPC's synchronous one, used only through futures. gRPC's asyncio channel cannot be used after a fork:
+its one poller thread a process is gone in the child, and gRPC skips its own clean-up because that thread was inside. On
+older versions it also disturbs the other event loops of the program with spurious errors. The synchronous channel
+survives a fork, and a future of it can be awaited from whichever loop the agent runs in.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Generic, Protocol, TypeVar, cast
 
 import grpc
 
+from sandgate_agent.errors import GatewayUnavailable
 from sandgate_agent.rpc_error import RpcFailure
 from sandgate_agent.status import error_of
 
@@ -23,7 +24,7 @@ ResponseT = TypeVar("ResponseT")
 ResponseT_co = TypeVar("ResponseT_co", covariant=True)
 
 
-class Reply(Protocol[ResponseT]):
+class Reply(Protocol[ResponseT_co]):
     """A call with one answer that has begun: gRPC's future, as far as it is used here."""
 
     def add_done_callback(self, fn: Callable[[object], None]) -> None:
@@ -34,7 +35,7 @@ class Reply(Protocol[ResponseT]):
         """End the call."""
         ...
 
-    def result(self) -> ResponseT:
+    def result(self) -> ResponseT_co:
         """Return the answer of a call that has ended, or raise its error."""
         ...
 
@@ -73,8 +74,10 @@ async def answer_of(reply: Reply[ResponseT]) -> ResponseT:
         raise
     try:
         return reply.result()
+    except grpc.FutureCancelledError as error:
+        raise GatewayUnavailable("the connection to the gateway was closed while the call ran") from error
     except grpc.RpcError as error:
-        raise error_of(cast(RpcFailure, error)) from error
+        raise error_of(cast("RpcFailure", error)) from error
 
 
 class AnswerStream(Generic[ResponseT]):
@@ -102,7 +105,7 @@ class AnswerStream(Generic[ResponseT]):
             try:
                 answer = await loop.run_in_executor(self._thread, next, self._steps, None)
             except grpc.RpcError as error:
-                raise error_of(cast(RpcFailure, error)) from error
+                raise error_of(cast("RpcFailure", error)) from error
             except asyncio.CancelledError:
                 self._replies.cancel()
                 raise

@@ -15,13 +15,13 @@ from contextlib import contextmanager
 
 import grpc
 
+from sandgate.v1.audit_service_pb2_grpc import AuditServiceStub
+from sandgate.v1.sandbox_service_pb2_grpc import SandboxServiceStub
+from sandgate.v1.tool_service_pb2_grpc import ToolServiceStub
 from sandgate_agent.background import BackgroundLoop
 from sandgate_agent.endpoint import Endpoint
 from sandgate_agent.errors import ForkUnsupported
 from sandgate_agent.version import USER_AGENT
-from sandgate.v1.audit_service_pb2_grpc import AuditServiceStub
-from sandgate.v1.sandbox_service_pb2_grpc import SandboxServiceStub
-from sandgate.v1.tool_service_pb2_grpc import ToolServiceStub
 
 
 class Connection:
@@ -103,7 +103,7 @@ class Connections:
         self._lock.release()
 
     def after_fork_in_child(self) -> None:
-        """Begin anew. What was inherited is kept and left alone: its threads are gone, and its lines are the parent's."""
+        """Begin anew. What was inherited is kept but left alone: its threads are gone, its lines are the parent's."""
         self._inherited += [self._background, *self._table.values()]
         self._unusable = self._unusable or (self._busy_at_fork and not self._fork_supported)
         self._lock = threading.Lock()

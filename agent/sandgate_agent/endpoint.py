@@ -12,18 +12,18 @@ import grpc
 from sandgate_agent.errors import Misconfigured
 
 MAX_RECEIVE_BYTES = 8 * 1024 * 1024
-"""Twice gRPC's default: replies stay under 4 MiB by contract, and a reply that does not is the gateway's fault to name."""
+"""Twice gRPC's default. Replies stay well under 4 MiB by contract."""
 
 RETRY_BUFFER_BYTES = 4 * 1024 * 1024
 """gRPC does not retry a request above this; its default of 256 KiB would leave out the larger `write_file` calls."""
 
-KEEPALIVE_SECONDS = 60
-"""How long a line with a running call may be silent before it is pinged. The gateway must allow pings this often."""
+KEEPALIVE_SECONDS = 30
+"""How long a line with a running call may be silent before it is pinged. The gateway allows pings every 10 s."""
 
 KEEPALIVE_TIMEOUT_SECONDS = 20
 
 RECONNECT_SECONDS = (0.1, 2.0)
-"""First and longest wait between attempts to connect. gRPC's default maximum, two minutes, outlasts a restart by far."""
+"""First and longest wait between attempts to connect. gRPC's default maximum, two minutes, is far too long here."""
 
 CONNECT_TIMEOUT_SECONDS = 5
 """How long one attempt may take: many times a TLS handshake across an ocean. gRPC's default is 20."""

@@ -107,9 +107,7 @@ def error_of(failure: RpcFailure) -> SandgateError:
             for key, value in sorted(info.metadata.items())[:METADATA_ENTRIES]
         }
     if issubclass(kind, TryAgainLater):
-        return kind(
-            text, reason=reason, code=code.name, metadata=metadata, retry_after_seconds=_retry_after(details)
-        )
+        return kind(text, reason=reason, code=code.name, metadata=metadata, retry_after_seconds=_retry_after(details))
     return kind(text, reason=reason, code=code.name, metadata=metadata)
 
 

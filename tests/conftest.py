@@ -1,0 +1,22 @@
+"""What holds for every test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from blockbuster import BlockBuster, blockbuster_ctx
+
+OURS = ["sandgate_gateway", "sandgate_providers", "sandgate_agent"]
+
+
+@pytest.fixture(autouse=True)
+def blockbuster(request: pytest.FixtureRequest) -> Iterator[BlockBuster | None]:
+    """Fail a test in which our code blocks the event loop."""
+    if request.node.get_closest_marker("benchmark"):
+        yield None
+        return
+    with blockbuster_ctx(OURS) as watch:
+        # Starting a program waits until it was loaded, a millisecond or two; see there why no thread can do it.
+        watch.functions["os.read"].can_block_in("sandgate_providers/local/process.py", {"_spawn"})
+        yield watch

@@ -128,7 +128,8 @@ def make_folders(folder: bytes) -> None:
     """
     missing = []
     while not os.path.isdir(folder):
-        if os.path.lexists(folder):
+        # Asked again, in this order: another operation may have made it since.
+        if os.path.lexists(folder) and not os.path.isdir(folder):
             raise OperationFailed("not-a-directory", "{}: not a directory".format(show_path(folder)))
         missing.append(folder)
         folder = os.path.dirname(folder)

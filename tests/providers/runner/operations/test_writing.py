@@ -7,12 +7,14 @@ import signal
 import stat
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sandgate_providers.runner import drafting, writing
+from sandgate_providers.runner.drafting import make_folders
 
 SMALL = b"content"
 LARGE = bytes(range(256)) * 8192
@@ -303,3 +305,19 @@ def test_a_write_that_is_killed_leaves_nothing(append: bool, tmp_path: Path) -> 
     os.waitpid(child, 0)
     os.close(writer)
     assert names(tmp_path) == []
+
+
+def test_many_make_the_same_folders_at_once(tmp_path: Path) -> None:
+    """Writers that need the same missing folders do not get into each other's way."""
+    for turn in range(40):
+        folders = [os.fsencode(tmp_path / str(turn) / "a" / "b" / str(n % 3)) for n in range(8)]
+        gate = threading.Barrier(len(folders))
+
+        def make(folder: bytes, gate: threading.Barrier = gate) -> None:
+            gate.wait()
+            make_folders(folder)
+
+        with ThreadPoolExecutor(len(folders)) as pool:
+            for done in [pool.submit(make, folder) for folder in folders]:
+                done.result()
+        assert all(Path(os.fsdecode(folder)).is_dir() for folder in folders)

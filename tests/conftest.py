@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import grpc
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
+
+# Between two tests nobody uses gRPC, and it would take itself down each time, leaving a pair of sockets open.
+grpc.aio.init_grpc_aio()
 
 OURS = ["sandgate_gateway", "sandgate_providers", "sandgate_agent"]
 

@@ -66,6 +66,8 @@ BY_REASON: dict[str, type[SandgateError]] = {
     "SHUTTING_DOWN": GatewayUnavailable,
     "PAGE_TOKEN_INVALID": RequestRejected,
     "INTERNAL": GatewayFault,
+    "UNKNOWN_FIELD": RequestRejected,
+    "UNAUTHENTICATED": AccessDenied,
 }
 """Every reason of `sandgate.v1.ErrorReason`; a test holds the two equal."""
 

@@ -44,6 +44,8 @@ class ErrorReason(enum.Enum):
     SHUTTING_DOWN = "SHUTTING_DOWN"
     PAGE_TOKEN_INVALID = "PAGE_TOKEN_INVALID"  # noqa: S105 - a reason, not a password
     INTERNAL = "INTERNAL"
+    UNKNOWN_FIELD = "UNKNOWN_FIELD"
+    UNAUTHENTICATED = "UNAUTHENTICATED"
 
 
 class GatewayError(Exception):

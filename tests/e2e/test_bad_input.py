@@ -105,14 +105,17 @@ async def test_a_fifty_megabyte_argument(agent: Agent) -> None:
     assert refusal.metadata["limit_bytes"] == str(4 << 20)
 
 
-async def test_an_unknown_field_is_ignored(agent: Agent) -> None:
-    """A newer agent may send fields that this gateway does not know: the call runs."""
-    request = tool_service_pb2.ExecuteToolRequest(call=agent.call("echo hello"))
-    unknown = b"\xfa\x3e\x03new"  # field 1007, three bytes
-    reply = tool_service_pb2.ExecuteToolResponse.FromString(
-        await agent.raw(EXECUTE, request.SerializeToString() + unknown)
-    )
-    assert reply.result.outcome == verdict_pb2.OUTCOME_COMPLETED
+UNKNOWN = b"\xfa\x3e\x03new"  # field 1007, three bytes
+
+
+async def test_an_unknown_field_is_refused(agent: Agent) -> None:
+    """What a newer agent asks for is not left out in silence: the call does not run."""
+    call = agent.call("echo hello").SerializeToString()
+    outside = tool_service_pb2.ExecuteToolRequest(call=agent.call("echo hello")).SerializeToString() + UNKNOWN
+    inside = b"\x0a" + bytes([len(call) + len(UNKNOWN) & 0x7F | 0x80, len(call) + len(UNKNOWN) >> 7]) + call + UNKNOWN
+    for data in (outside, inside):
+        refusal = await agent.refusal(agent.raw(EXECUTE, data))
+        assert (refusal.code, refusal.reason) == (INVALID, "UNKNOWN_FIELD")
 
 
 async def test_too_little_time(agent: Agent) -> None:

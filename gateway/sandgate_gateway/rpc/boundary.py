@@ -170,11 +170,19 @@ def _decode(method: _Method, data: bytes, limit_bytes: int) -> Message:
             metadata={"limit_bytes": str(limit_bytes), "size_bytes": str(len(data))},
         )
     try:
-        return method.request_class.FromString(data)
+        message = method.request_class.FromString(data)
     except DecodeError as error:
         raise RequestRejected(
             ErrorReason.MALFORMED_REQUEST, "The message cannot be read: broken encoding, or text that is not UTF-8."
         ) from error
+    size = message.ByteSize()
+    message.DiscardUnknownFields()
+    if message.ByteSize() != size:
+        raise RequestRejected(
+            ErrorReason.UNKNOWN_FIELD,
+            "The message has a field that this gateway does not know; a newer client needs a newer gateway.",
+        )
+    return message
 
 
 def _snake_case(name: str) -> str:

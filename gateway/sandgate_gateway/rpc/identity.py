@@ -13,9 +13,9 @@ class Unauthenticated(GatewayError):
     """Nobody vouches for the caller."""
 
     def __init__(self) -> None:
-        # The contract has no reason of its own for this yet. It cannot come up: the settings refuse addresses that
-        # others could reach, and this holds even if that check ever fails.
-        super().__init__(ErrorReason.INTERNAL, "This gateway serves callers on its own machine only.")
+        # It cannot come up: the settings refuse addresses that others could reach, and this holds even if that check
+        # ever fails.
+        super().__init__(ErrorReason.UNAUTHENTICATED, "This gateway serves callers on its own machine only.")
 
 
 def principal_of(peer: str) -> Principal:

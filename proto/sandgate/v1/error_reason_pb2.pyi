@@ -62,6 +62,12 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     """A page token was not made by this query. INVALID_ARGUMENT."""
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 19
     """A bug in the gateway; metadata holds only the audit id. INTERNAL."""
+    ERROR_REASON_UNKNOWN_FIELD: _ErrorReason.ValueType  # 20
+    """The message has a field that this gateway does not know. INVALID_ARGUMENT. It is refused rather than ignored: what a
+    newer client asks for, an older gateway must not leave out in silence.
+    """
+    ERROR_REASON_UNAUTHENTICATED: _ErrorReason.ValueType  # 21
+    """Nobody vouches for the caller. UNAUTHENTICATED."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why the gateway could not do its job. The name without its prefix travels as `reason` of the one
@@ -108,4 +114,10 @@ ERROR_REASON_PAGE_TOKEN_INVALID: ErrorReason.ValueType  # 18
 """A page token was not made by this query. INVALID_ARGUMENT."""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 19
 """A bug in the gateway; metadata holds only the audit id. INTERNAL."""
+ERROR_REASON_UNKNOWN_FIELD: ErrorReason.ValueType  # 20
+"""The message has a field that this gateway does not know. INVALID_ARGUMENT. It is refused rather than ignored: what a
+newer client asks for, an older gateway must not leave out in silence.
+"""
+ERROR_REASON_UNAUTHENTICATED: ErrorReason.ValueType  # 21
+"""Nobody vouches for the caller. UNAUTHENTICATED."""
 global___ErrorReason = ErrorReason

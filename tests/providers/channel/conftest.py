@@ -10,6 +10,8 @@ import pytest
 
 from sandgate_providers.runner.bundle import runner_source
 
+SOURCE = runner_source()
+
 
 class ProcessStream:
     """Implements `transport.ByteStream` over the pipes of a process."""
@@ -47,7 +49,7 @@ async def start_runner() -> AsyncIterator[Callable[[], object]]:
     streams: list[ProcessStream] = []
 
     async def start() -> ProcessStream:
-        argv = ("/usr/bin/python3", "-I", "-S", "-c", runner_source())
+        argv = ("/usr/bin/python3", "-I", "-S", "-c", SOURCE)
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*argv, stdin=pipe, stdout=pipe)
         stream = ProcessStream(process)

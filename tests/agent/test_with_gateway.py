@@ -327,23 +327,24 @@ async def test_files_go_in_and_out(gateway: Gateway, thread: str, tmp_path: Path
 def test_a_forked_child_works_on(gateway: Gateway, thread: str) -> None:
     """Parent and child of a fork both reach the gateway, also while a call of the parent runs."""
     program = f"""
-import json, os, threading, time, uuid
+import json, os, sys, threading, time, uuid
 from sandgate_agent import GatewayClient
 from sandgate_agent.types import ToolCall
+say = lambda word: os.write(1, word.encode() + b"\\n")  # whole lines, from any thread
 client = GatewayClient({gateway.target!r})
 ask = lambda command: client.wait(client.execute(ToolCall(
     request_id=str(uuid.uuid4()), thread={thread!r}, tool="bash",
     arguments_json=json.dumps({{"command": command}}).encode()))).text.split()[0]
 assert ask("echo before") == "before"
-slow = threading.Thread(target=lambda: print(ask("until [ -e /tmp/go ]; do sleep 0.01; done; echo slow"), flush=True))
+slow = threading.Thread(target=lambda: say(ask("until [ -e /tmp/go ]; do sleep 0.01; done; echo slow")))
 slow.start()
 ask("echo while")
 child = os.fork()
 if child == 0:
-    print(ask("echo child"), flush=True)
+    say(ask("echo child"))
     os._exit(0)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-print(ask("touch /tmp/go; echo parent"), flush=True)
+say(ask("touch /tmp/go; echo parent"))
 slow.join()
 """
     # This process also holds a gateway's libraries, which may have chosen otherwise for themselves.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import grpc
 import pytest
@@ -24,3 +27,12 @@ def blockbuster(request: pytest.FixtureRequest) -> Iterator[BlockBuster | None]:
         # Starting a program waits until it was loaded, a millisecond or two; see there why no thread can do it.
         watch.functions["os.read"].can_block_in("sandgate_providers/local/process.py", {"_spawn"})
         yield watch
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Give a folder that the users of sandboxes can pass; pytest's own are closed to others."""
+    folder = Path(tempfile.mkdtemp(prefix="sandgate-test-"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder)

@@ -15,12 +15,9 @@ from sandgate_providers.types import Limits, SandboxKey, SandboxSpec
 
 
 @pytest.fixture(params=[pytest.param("local", marks=pytest.mark.local)])
-async def provider(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[SandboxProvider]:
+async def provider(request: pytest.FixtureRequest, open_folder: Path) -> AsyncIterator[SandboxProvider]:
     """Give a started provider."""
-    folder = reachable(tmp_path_factory.mktemp("provider"))
-    made = registry.create(request.param, {"data_dir": str(folder)}, installation="conformance")
+    made = registry.create(request.param, {"data_dir": str(open_folder / "data")}, installation="conformance")
     await made.start()
     yield made
     await made.stop()
@@ -38,12 +35,3 @@ def spec(thread: str = "", limits: Limits | None = None) -> SandboxSpec:
     """Describe a sandbox for a thread, or for one of its own."""
     key = SandboxKey(tenant="conformance", thread=thread or uuid.uuid4().hex)
     return SandboxSpec(key=key, name=sandbox_name("conformance", key), limits=limits or Limits())
-
-
-def reachable(folder: Path) -> Path:
-    """Let the users of sandboxes pass through a folder of pytest's, which are closed to others."""
-    for step in (folder, *folder.parents):
-        if step.stat().st_mode & 0o001:
-            break
-        step.chmod(0o711)
-    return folder

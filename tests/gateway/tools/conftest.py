@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,12 +22,9 @@ from sandgate_providers.types import WORKSPACE, SandboxKey, SandboxSpec
 
 
 @pytest.fixture
-async def sandbox(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sandbox]:
+async def sandbox(open_folder: Path) -> AsyncIterator[Sandbox]:
     """Give a fresh sandbox."""
-    folder = tmp_path_factory.mktemp("provider")
-    for step in [folder, *folder.parents][:3]:
-        step.chmod(0o711)  # users of sandboxes pass through
-    provider = registry.create("local", {"data_dir": str(folder)}, installation="tools")
+    provider = registry.create("local", {"data_dir": str(open_folder / "data")}, installation="tools")
     await provider.start()
     key = SandboxKey(tenant="tools", thread=uuid.uuid4().hex)
     yield await provider.acquire(SandboxSpec(key=key, name=sandbox_name("tools", key)))

@@ -238,8 +238,13 @@ def _make_part(folder: int, name: str, uid: int, gid: int) -> None:
             _log.warning("%s of a thread was not a folder; it is now %s", name, aside)
             os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
             os.mkdir(name, _PLAIN, dir_fd=folder)
-    if os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid == uid:
+    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if status.st_uid == uid and status.st_mode & _PRIVATE == _PRIVATE:
         return
+    # A sandbox can have shut it even from its owner. Root opens it all the same and never goes by the name, which could
+    # have become a link; who is not root can only harm files of its own.
+    if status.st_uid == os.geteuid() != 0:
+        os.chmod(name, _PLAIN, dir_fd=folder)
     descriptor = os.open(name, _OPEN_FOLDER, dir_fd=folder)
     try:
         os.fchmod(descriptor, _PLAIN)

@@ -65,6 +65,7 @@ def test_a_folder_that_was_shut_from_inside_opens_again(folders: ThreadFolders) 
     (folder.path / "workspace").chmod(0)
     folder.path.chmod(0)
     assert folders.prepare("sg-1") == folder
+    assert stat.S_IMODE((folder.path / "workspace").stat().st_mode) == 0o755
 
 
 @root_only

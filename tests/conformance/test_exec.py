@@ -299,11 +299,27 @@ async def test_signals_to_the_runner_are_of_no_use(sandbox: Sandbox) -> None:
     assert (await run(sandbox, "echo next")).stdout == b"next\n"
 
 
-async def test_runner_cannot_be_read(sandbox: Sandbox) -> None:
-    """Neither the runner's memory, nor its descriptors, nor its environment can be read from inside."""
+async def test_runner_and_workers_cannot_be_read(sandbox: Sandbox) -> None:
+    """Neither their memory, nor their descriptors, nor their environment can be read from inside."""
     for name in ("mem", "environ", "maps", "fd/0", "fd/3"):
-        ran = await run(sandbox, f"head -c 1 /proc/1/{name} >/dev/null")
-        assert ran.end.exit_code != 0, name
+        for process in ("1", "$PPID"):
+            ran = await run(sandbox, f"head -c 1 /proc/{process}/{name} >/dev/null")
+            assert ran.end.exit_code != 0, (process, name)
+
+
+async def test_limits_of_the_runner_cannot_be_changed(sandbox: Sandbox) -> None:
+    """A command cannot take the runner's descriptors, processor time or processes away."""
+    script = """python3 -c '
+import os, resource
+for pid in (1, os.getppid()):
+    for which in (resource.RLIMIT_NOFILE, resource.RLIMIT_CPU, resource.RLIMIT_NPROC):
+        try:
+            resource.prlimit(pid, which, (1, 1))
+            print("changed", pid, which)
+        except PermissionError:
+            pass'"""
+    assert (await run(sandbox, script)).stdout == b""
+    assert (await run(sandbox, "echo next")).stdout == b"next\n"
 
 
 async def test_death_of_the_sandbox(sandbox: Sandbox) -> None:

@@ -77,6 +77,7 @@ def filter_program(machine: Machine) -> bytes:
     program.refuse_personalities()
     program.refuse_families()
     program.refuse_controls()
+    program.refuse_limits_of_others()
     return program.end()
 
 
@@ -164,6 +165,17 @@ class _Filter:
         code.label("refused-control")
         code.give(_ERROR | errno.EPERM)
         code.label("not-ioctl")
+
+    def refuse_limits_of_others(self) -> None:
+        """Let a process change its own limits only: all share a user, and the runner could be left without files."""
+        code = self._code
+        code.jump(Condition.EQUAL, self._number(syscalls.PRLIMIT64), otherwise="not-limit")
+        code.load(_argument(0))
+        code.jump(Condition.EQUAL, 0, then="own-limit")
+        code.give(_ERROR | errno.EPERM)
+        code.label("own-limit")
+        code.give(_ALLOW)
+        code.label("not-limit")
 
     def end(self) -> bytes:
         self._code.give(_ALLOW)

@@ -101,6 +101,7 @@ UNSHARE = Numbers(272, 97)
 PERSONALITY = Numbers(135, 92)
 SOCKET = Numbers(41, 198)
 IOCTL = Numbers(16, 29)
+PRLIMIT64 = Numbers(302, 261)
 
 NEWEST = 469
 """`file_setattr` of Linux 6.17, the last one that this list was written with in view; the numbers of new system calls

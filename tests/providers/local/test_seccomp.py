@@ -170,6 +170,13 @@ def test_personalities(machine: Machine) -> None:
         assert call(machine, syscalls.PERSONALITY, value) == "EPERM"
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+def test_limits(machine: Machine) -> None:
+    """A process changes its own limits, not those of another."""
+    assert call(machine, syscalls.PRLIMIT64, 0) == ALLOW
+    assert call(machine, syscalls.PRLIMIT64, 1) == "EPERM"
+
+
 def test_a_machine_is_found_by_its_name() -> None:
     """Other machines have no filter, which the provider refuses."""
     assert Machine.named("x86_64") is Machine.X86_64

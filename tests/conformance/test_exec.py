@@ -344,6 +344,20 @@ async def test_reading_the_own_output_hangs_nobody(sandbox: Sandbox) -> None:
     assert ran.end.stdout_bytes == len(ran.stdout) < 30_000_000
 
 
+async def test_stolen_output_does_not_hold_up_the_end(sandbox: Sandbox) -> None:
+    """Nor does a process that stays, holds the output open and takes away what was written before the exit."""
+    # The window fills while nobody reads, so that the last of the output is still in the pipe when the command exits.
+    thief = "(sleep 0.5; timeout 0.3 cat <&3 >/dev/null; exec sleep 8111) &"
+    script = f"exec 3</proc/self/fd/1; {thief} head -c $((1048576 + 65536)) /dev/zero"
+    async with sandbox.channel.open(Command(argv=("bash", "-c", script), timeout_seconds=60)) as call:
+        async with asyncio.timeout(20):
+            while "sleep 8111 " not in await alive(sandbox, "8111"):  # noqa: ASYNC110 - nothing inside tells us
+                await asyncio.sleep(0.02)
+            end = await call.end()
+    assert (end.reason, end.exit_code) == (ProcessEnd.EXITED, 0)
+    assert end.stdout_bytes < 1048576 + 65536
+
+
 async def test_fork_bomb_is_bounded_and_gone(sandbox: Sandbox) -> None:
     """A fork bomb hits the process limit, is ended by its timeout, and the sandbox serves on."""
     ran = await run(sandbox, ":(){ :|:& };:; sleep 30", seconds=1.5)

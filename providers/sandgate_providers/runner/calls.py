@@ -214,12 +214,18 @@ class RunningCall:
     def _drain(self) -> None:
         self._drained = True
         self._maybe_end()
+        if not self.ended:
+            self._around.loop.after(DRAIN_SECONDS, self._drain)  # the reader is slow, or a thief empties the pipe
+
+    def _delivered(self, pipe: Pipe) -> bool:
+        """Give whether all that was in a pipe at the exit was read, by us or by a process that took it away."""
+        return self._owed[pipe] <= 0 or pipe.waiting() == 0
 
     def _maybe_end(self) -> None:
         if self.ended or self._status is None or (self._reason and not self._empty):
             return
         held = self.stdout.open or self.stderr.open
-        if held and not (self._drained and all(owed <= 0 for owed in self._owed.values())):
+        if held and not (self._drained and all(map(self._delivered, self._owed))):
             return
         self.ended = True
         self._around.ended(self, self._report(held=held))

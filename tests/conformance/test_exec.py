@@ -197,6 +197,15 @@ async def test_background_writer_is_not_killed_by_its_next_line(sandbox: Sandbox
     assert (await run(sandbox, f"kill -0 {pid} && kill -9 {pid} && echo lived")).stdout == b"lived\n"
 
 
+async def test_flood_in_the_background_leaves_others_alone(sandbox: Sandbox) -> None:
+    """What background processes write without end is taken slowly: other calls do not wait for it."""
+    await run(sandbox, "yes & yes >&2 & yes &")
+    begun = time.monotonic()
+    for _ in range(50):
+        assert (await run(sandbox, "echo quick")).stdout == b"quick\n"
+    assert time.monotonic() - begun < 20  # three busy processes share the processors with these
+
+
 async def test_web_server_in_the_background(sandbox: Sandbox) -> None:
     """A server that a call starts answers a later call."""
     await run(sandbox, "python3 -m http.server 8123 --bind 127.0.0.1 & ")

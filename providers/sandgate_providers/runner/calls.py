@@ -21,6 +21,9 @@ DRAIN_SECONDS = 0.1
 exit is always delivered."""
 _FAILED = 1 << 8
 """The wait status of a process that exited with 1."""
+DISCARD_BYTES = 1024 * 1024
+"""After so much of background processes' output the runner pauses for `DISCARD_SECONDS`: 20 MiB/s at most."""
+DISCARD_SECONDS = 0.05
 MOST_BACKGROUND = 32
 """So many processes left behind are listed."""
 
@@ -79,6 +82,7 @@ class RunningCall:
         self._error = ("", "")
         self._empty = False
         self._settled = False
+        self._discarded = 0
         self._drained = False
         self._owed = {self.stdout: 0, self.stderr: 0}
         self._timer: Optional[Timer] = None
@@ -134,7 +138,7 @@ class RunningCall:
 
     def _take(self, pipe: Pipe) -> None:
         if self.ended:
-            pipe.read(frames.CHUNK_BYTES)  # a background process goes on writing; nobody reads it any more
+            self._discard(pipe)
             return
         data = pipe.read(min(self.window, frames.CHUNK_BYTES))
         if data:
@@ -149,6 +153,15 @@ class RunningCall:
             if most and self.stdout.total + self.stderr.total > most:
                 self.cancel("output-limit", grace=False)
         self._maybe_end()
+
+    def _discard(self, pipe: Pipe) -> None:
+        """Take what a background process still writes, so that it lives on, but not faster than is good for others."""
+        self._discarded += len(pipe.read(frames.CHUNK_BYTES))
+        if self._discarded >= DISCARD_BYTES:
+            self._discarded = 0
+            self.stdout.pause()
+            self.stderr.pause()
+            self._around.loop.after(DISCARD_SECONDS, self.resume)
 
     def _hear(self) -> None:
         lent = self._lent

@@ -11,6 +11,9 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 
+CPU_GRACE_SECONDS = 5
+"""Between XCPU and KILL."""
+
 _CLONE_NEWUSER = 0x10000000
 
 _library = ctypes.CDLL(None, use_errno=True)
@@ -42,12 +45,17 @@ def unshare_user() -> bool:
     return int(_library.unshare(_CLONE_NEWUSER)) == 0
 
 
-def limit(which: int, value: int) -> None:
-    """Lower a resource limit for this process and its children, for good; never raises one."""
+def limit(which: int, value: int, *, after: int = 0) -> None:
+    """Lower a resource limit for this process and its children, for good; never raises one.
+
+    The hard limit is higher by `after`: with processor time a process is first told by XCPU, which names the reason,
+    and killed so many seconds later.
+    """
     _, hard = resource.getrlimit(which)
+    most = value + after
     if hard != resource.RLIM_INFINITY:
-        value = min(value, hard)
-    resource.setrlimit(which, (value, value))
+        most = min(most, hard)
+    resource.setrlimit(which, (min(value, most), most))
 
 
 def limit_children(configuration: dict[str, object]) -> None:
@@ -62,5 +70,5 @@ def limit_children(configuration: dict[str, object]) -> None:
     for name, which in names.items():
         value = configuration.get(name, 0)
         if isinstance(value, int) and value > 0:
-            limit(which, value)
+            limit(which, value, after=CPU_GRACE_SECONDS if which == resource.RLIMIT_CPU else 0)
     limit(resource.RLIMIT_CORE, 0)

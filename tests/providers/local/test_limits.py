@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -107,10 +108,10 @@ async def test_temporary_folders_are_sized(provider: LocalProvider, make_spec: M
 
 
 async def test_processor_time_is_limited(provider: LocalProvider, make_spec: MakeSpec, run: Run) -> None:
-    """A process that only spins is ended."""
+    """A process that only spins is ended, and the signal says why."""
     sandbox = await provider.acquire(make_spec(cpu_seconds=1))
     ran = await run(sandbox, "exec sh -c 'while :; do :; done'", timeout_seconds=15)
-    assert ran.end.reason is ProcessEnd.SIGNALED
+    assert (ran.end.reason, ran.end.signal) == (ProcessEnd.SIGNALED, signal.SIGXCPU)
 
 
 async def test_the_gateway_is_not_in_the_sandboxes_cgroup(provider: LocalProvider, make_spec: MakeSpec) -> None:

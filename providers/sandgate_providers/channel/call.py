@@ -16,6 +16,8 @@ MOST_VALUE_BYTES = 8 * 1024 * 1024
 """Longest answer of a file operation that is taken from a sandbox."""
 _CREDIT_BYTES = frames.WINDOW_BYTES // 4
 """Credit is given in portions, so that it costs one frame for several chunks."""
+_MOST_CHUNKS = 1024
+"""So many pieces wait unread at most: one that holds a single byte takes as much room as a hundred."""
 
 Send = Callable[[int, bytes, bytes], None]
 
@@ -23,7 +25,7 @@ Send = Callable[[int, bytes, bytes], None]
 class RunnerCall:
     """Implements `contract.Call`. At most the window (1 MiB) of unread output is held."""
 
-    def __init__(self, number: bytes, send: Send, *, operation: bool) -> None:
+    def __init__(self, number: bytes, send: Send, *, operation: bool, with_input: bool) -> None:
         self.number = number
         self.ended: End | None = None
         self._send = send
@@ -34,7 +36,8 @@ class RunnerCall:
         self._discard = False
         self._owed = 0
         self._input_window = frames.INPUT_WINDOW_BYTES
-        self._input_open = True
+        self._with_input = with_input
+        self._input_open = with_input
         self._error: ProviderError | None = None
         self._changed: list[asyncio.Future[None]] = []
 
@@ -59,7 +62,9 @@ class RunnerCall:
         return self.ended
 
     async def send(self, data: bytes) -> None:
-        """Send input within the command's window."""
+        """Send input within the command's window. Raises ValueError for a call that was opened without input."""
+        if not self._with_input:
+            raise ValueError("the call was opened without input")
         view = memoryview(data)
         while view and self.ended is None:
             if self._input_window <= 0:
@@ -123,6 +128,16 @@ class RunnerCall:
             if self._held > frames.WINDOW_BYTES:
                 raise frames.FrameError("more output than the window allows")
             self._chunks.append(Chunk(stream, data))
+            if len(self._chunks) >= _MOST_CHUNKS:
+                self._join_chunks()
+
+    def _join_chunks(self) -> None:
+        """Make few large pieces of many small ones; how the two streams took turns is lost, each stays in order."""
+        chunks, self._chunks = self._chunks, deque()
+        for stream in Stream:
+            data = b"".join([chunk.data for chunk in chunks if chunk.stream is stream])
+            for at in range(0, len(data), frames.CHUNK_BYTES):
+                self._chunks.append(Chunk(stream, data[at : at + frames.CHUNK_BYTES]))
 
     def _release(self, chunk: Chunk) -> None:
         self._held -= len(chunk.data)
@@ -167,7 +182,11 @@ class RunnerCall:
     async def _change(self) -> None:
         future = asyncio.get_running_loop().create_future()
         self._changed.append(future)
-        await future
+        try:
+            await future
+        finally:
+            if future in self._changed:  # who stops waiting leaves nothing behind
+                self._changed.remove(future)
 
     def _wake(self) -> None:
         waiting, self._changed = self._changed, []

@@ -88,7 +88,7 @@ class RunnerChannel:
         kind = frames.EXEC if isinstance(work, Command) else frames.OPERATE
         if len(payload) > frames.MAX_BODY_BYTES - frames.CALL_BYTES - 1:
             raise CallRefused("too-large", "the call's arguments and environment are too large")
-        call = RunnerCall(number, self._session.send, operation=kind == frames.OPERATE)
+        call = RunnerCall(number, self._session.send, operation=kind == frames.OPERATE, with_input=work.with_input)
         self._calls[number] = call
         try:
             self._session.send_all([*self._take_acks(), (kind, number, payload)])
@@ -134,10 +134,15 @@ class RunnerChannel:
 
     async def _leave(self, call: RunnerCall, work: Command | FileOperation) -> None:
         """End a call whose caller leaves, in a step that the caller's own cancellation does not cut short."""
-        if call.ended is None:
-            grace = work.grace_seconds if isinstance(work, Command) else 0.0
-            await _finish(asyncio.ensure_future(self._end(call, grace + END_MARGIN_SECONDS)))
-        self._calls.pop(call.number, None)
+        try:
+            if call.ended is None:
+                grace = work.grace_seconds if isinstance(work, Command) else 0.0
+                await _finish(asyncio.ensure_future(self._end(call, grace + END_MARGIN_SECONDS)))
+        finally:
+            self._forget(call)
+
+    def _forget(self, call: RunnerCall) -> None:
+        del self._calls[call.number]
         self._acks.append(call.number)
         if len(self._acks) >= MOST_ACKS:
             self._flush_acks()

@@ -26,7 +26,8 @@ class RunnerConfiguration:
     idle_workers: int = 4
     """How many forked workers wait for calls; a call that finds none waits about 4 ms for a fork."""
     max_calls: int = 256
-    """How many calls may run or wait for their ack at once; above it calls are refused."""
+    """How many calls may run or wait for their ack at once; above it calls are refused. Fewer where the runner may open
+    few files: it needs four descriptors for each."""
 
     def to_json(self) -> dict[str, JsonValue]:
         """Give it as the runner reads it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -70,9 +71,11 @@ class RunningCall:
         self._around = around
         self._is_command = "argv" in job
         loop = around.loop
-        self.stdout = Pipe(loop, frames.STDOUT, self._take)
-        self.stderr = Pipe(loop, frames.STDERR, self._take)
-        self.feed = Feed(loop, self._grant) if job.get("input") else None
+        with contextlib.ExitStack() as made:  # closes what there is when a later one cannot be made
+            self.stdout = made.enter_context(contextlib.closing(Pipe(loop, frames.STDOUT, self._take)))
+            self.stderr = made.enter_context(contextlib.closing(Pipe(loop, frames.STDERR, self._take)))
+            self.feed = Feed(loop, self._grant) if job.get("input") else None
+            made.pop_all()
         self._lent: Optional[LentWorker] = None
         self._begun = time.monotonic()
         self._duration = 0.0
@@ -128,7 +131,7 @@ class RunningCall:
         seconds = self._job["grace"] if grace and self._is_command else 0.0
         self._ending = Ending(self._around.loop, self._lent.pid, seconds, self._around.give_up)
         if not self._is_command:
-            os.kill(self._lent.pid, signal.SIGKILL)
+            tree.send([self._lent.pid], signal.SIGKILL)  # it may be gone already, before its socket said so
 
     def _time_out(self) -> None:
         self.cancel("timeout")
@@ -213,6 +216,8 @@ class RunningCall:
         if self._ending is not None:
             self._ending.cancel()
         if self._lent is not None:
+            # What was ended by force may have been killed a moment ago, and a dying worker would still take a job.
+            self._lent.spent = self._ending is not None
             self._lent.listener = None
             self._around.free(self._lent, alive=alive)
         self._lent = None

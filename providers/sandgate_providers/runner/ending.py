@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from typing import Callable, Optional
@@ -48,7 +47,7 @@ class Ending:
         now = time.monotonic()
         self._started = self._started or now
         left = tree.kill(self._root)
-        self._wake_worker()
+        tree.send([self._root], signal.SIGCONT)  # it has to reap them, and may have been stopped from inside
         if not left and now - self._started > LONGEST_PAUSE_SECONDS:
             # All are dead and the worker, which only has to reap them, says nothing: it was stopped or made to wait.
             tree.send([self._root], signal.SIGKILL)
@@ -57,9 +56,3 @@ class Ending:
             return
         self._timer = self._loop.after(self._pause, self._kill)
         self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
-
-    def _wake_worker(self) -> None:
-        try:
-            os.kill(self._root, signal.SIGCONT)
-        except ProcessLookupError:
-            self.cancel()

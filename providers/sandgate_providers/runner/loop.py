@@ -10,6 +10,10 @@ from typing import Callable, Optional
 
 READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
+LONGEST_WAIT_SECONDS = 3600.0
+"""In one go: the kernel takes no more than some weeks."""
+LEAST_COMPACTED = 256
+"""So few timers are never looked through for cancelled ones."""
 
 
 class Timer:
@@ -29,6 +33,7 @@ class Loop:
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
         self._timers: list[tuple[float, int, Timer]] = []
+        self._full = LEAST_COMPACTED
         self._numbers = itertools.count()
         self._running = True
         self._rounds: list[Callable[[], None]] = []
@@ -47,6 +52,11 @@ class Loop:
 
     def after(self, seconds: float, action: Callable[[], None]) -> Timer:
         """Call `action` once, when the time has passed."""
+        if len(self._timers) >= self._full:
+            # Most timers of calls are cancelled long before their time, and would all wait for it here.
+            self._timers = [entry for entry in self._timers if entry[2].action is not None]
+            heapq.heapify(self._timers)
+            self._full = max(LEAST_COMPACTED, 2 * len(self._timers))
         timer = Timer(action)
         heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._numbers), timer))
         return timer
@@ -75,7 +85,7 @@ class Loop:
             heapq.heappop(self._timers)
         if not self._timers:
             return None
-        return max(0.0, self._timers[0][0] - time.monotonic())
+        return min(max(0.0, self._timers[0][0] - time.monotonic()), LONGEST_WAIT_SECONDS)
 
     def _fire(self) -> None:
         now = time.monotonic()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import array
+import errno
 import marshal
 import os
+import signal
 import socket
 import sys
 from typing import Any, Callable, Optional
 
-from sandgate_providers.runner import worker
+from sandgate_providers.runner import tree, worker
 from sandgate_providers.runner.loop import READ, Loop
 
 MOST_WORK = 200
@@ -29,6 +31,8 @@ class LentWorker:
     def __init__(self, pid: int, peer: socket.socket, loop: Loop, idle: Callable[[LentWorker], None]) -> None:
         self.pid = pid
         self.work = 0
+        self.spent = False
+        """True when it shall not be used again."""
         self.listener: Optional[Callable[[], None]] = None
         """Called when the worker says something; None while it is idle, when the pool listens."""
         self._peer = peer
@@ -43,10 +47,14 @@ class LentWorker:
             WorkerGone: it ended before; the job was not taken.
             OSError: the job is too large for a datagram (EMSGSIZE).
         """
+        message = marshal.dumps(job)
+        if len(message) > worker.MESSAGE_BYTES:
+            raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))  # the kernel might take it, the worker cuts it
         self.work += OPERATION_WORK if "operation" in job else 1
+        self._wake()
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
         try:
-            self._peer.sendmsg([marshal.dumps(job)], ancillary)
+            self._peer.sendmsg([message], ancillary)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise WorkerGone from error
 
@@ -70,8 +78,13 @@ class LentWorker:
     def close(self) -> None:
         """Let it end: a worker that waits for work ends when its socket closes. Idempotent."""
         if self._peer.fileno() >= 0:
+            self._wake()
             self._loop.unwatch(self._peer.fileno())
             self._peer.close()
+
+    def _wake(self) -> None:
+        """Let it go on if a command stopped it while it waited: it would neither work nor end."""
+        tree.send([self.pid], signal.SIGCONT)
 
     def _ready(self, _events: int) -> None:
         if self.listener is not None:
@@ -89,7 +102,8 @@ class Pool:
         self._idle: list[LentWorker] = []
         self._wanted = 0
         self.pids: set[int] = set()
-        """Every worker that lives, idle or lent."""
+        """Every worker that was not waited for yet, idle, lent or dead."""
+        self._dying: set[int] = set()
 
     def configure(self, configuration: dict[str, object], wanted: int) -> None:
         """Say what workers shall be like, before the first is forked, and how many shall wait."""
@@ -102,7 +116,7 @@ class Pool:
 
     def give_back(self, lent: LentWorker) -> None:
         """Take a worker back that has nothing left to do."""
-        if lent.work >= MOST_WORK or len(self._idle) >= self._wanted:
+        if lent.spent or lent.work >= MOST_WORK or len(self._idle) >= self._wanted:
             lent.close()
         else:
             self._idle.append(lent)
@@ -118,15 +132,26 @@ class Pool:
         except OSError:
             self._wanted = max(0, self._wanted - 1)
 
-    def flush(self) -> None:
-        """Let every idle worker go: what killed one may have killed all, and a dying one would still take a job."""
-        for lent in self._idle:
-            lent.close()
+    def bury(self, lent: LentWorker) -> None:
+        """Take back a worker that was killed.
+
+        Every idle one goes too: what killed it may have killed all, and a dying one would still take a job.
+        """
+        lent.close()
+        if lent.pid in self.pids:
+            self._dying.add(lent.pid)
+        for idle in self._idle:
+            idle.close()
         self._idle.clear()
+
+    def dying(self) -> bool:
+        """Give whether a worker that was killed could not be waited for yet."""
+        return bool(self._dying)
 
     def forget(self, pid: int) -> None:
         """Note that a process of ours ended."""
         self.pids.discard(pid)
+        self._dying.discard(pid)
 
     def _idle_spoke(self, lent: LentWorker) -> None:
         """An idle worker has nothing to say: it was killed, or it is none of ours any more."""

@@ -41,6 +41,7 @@ def open_file(path: bytes, *, follow: bool = True) -> tuple[int, os.stat_result]
     try:
         status = os.fstat(descriptor)
         _refuse_unless_file(path, status)
+        refuse_own(path, descriptor)
     except BaseException:
         os.close(descriptor)
         raise
@@ -54,6 +55,20 @@ def _refuse_unless_file(path: bytes, status: os.stat_result) -> None:
         raise OperationFailed(
             "unsupported-file", "{}: a pipe, socket or device, not an ordinary file".format(show_path(path))
         )
+
+
+def refuse_own(path: bytes, descriptor: int) -> None:
+    """Refuse what the kernel shows as files of this very process, whichever way a path leads there.
+
+    The process was forked from the runner, and its memory holds the keys of the line. To others it is closed, but
+    `/proc/self` is always open for oneself.
+    """
+    try:
+        place = os.readlink(b"/proc/self/fd/%d" % descriptor)
+    except OSError:
+        return  # where there is no /proc there is no such file
+    if place.startswith(b"/proc/%d/" % os.getpid()):
+        raise OperationFailed("unsupported-file", "{}: belongs to the sandbox's own service".format(show_path(path)))
 
 
 def read_up_to(file: BinaryIO, size: int) -> bytes:

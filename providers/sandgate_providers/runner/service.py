@@ -30,8 +30,9 @@ class Runner:
         self._configured = False
         self._dead_man_seconds = 0.0
         self._refilling = False
+        self._sweeping = False
         self._last_frame = time.monotonic()
-        self._table = Table(self._loop, self._pool, self._boot, self._give_up, self._sweep)
+        self._table = Table(self._loop, self._pool, self._boot, self._give_up, self._sweep_soon)
         self._lines: list[Line] = []
 
     def serve(self, source: int, sink: int) -> None:
@@ -147,17 +148,22 @@ class Runner:
                 return
             self._pool.forget(pid)
 
+    def _sweep_soon(self) -> None:
+        """Sweep at the end of this round, once for however many workers it found dead."""
+        if not self._sweeping:
+            self._sweeping = True
+            self._loop.after(0, self._sweep)
+
     def _sweep(self) -> None:
-        """Kill what a dead worker left: our children that are no workers have no other parent any more."""
+        """Kill what dead workers left: our children that are no workers have no other parent any more.
+
+        A worker's socket closes a moment before its children become ours, so that they may be missed until the worker
+        itself could be waited for.
+        """
         self._reap()
-        table = tree.snapshot()
-        me = os.getpid()
-        orphans = [pid for pid, (parent, state) in table.items() if parent == me and pid not in self._pool.pids]
-        live = [pid for pid in orphans if table[pid][1] not in "ZX"]
-        for pid in live:
-            tree.kill(pid)
-        tree.send(live, signal.SIGKILL)
-        if live:
+        dying = self._pool.dying()
+        self._sweeping = bool(tree.kill(os.getpid(), self._pool.pids)) or dying
+        if self._sweeping:
             self._loop.after(SWEEP_SECONDS, self._sweep)
 
     def _line_closed(self, line: Line) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import resource
 from typing import Callable, Optional
 
 from sandgate_providers.runner import frames
@@ -15,6 +16,10 @@ from sandgate_providers.runner.worker import Job
 
 MOST_TRIES = 8
 """So many workers in a row may turn out to be dead before a call is refused."""
+OWN_DESCRIPTORS = 32
+"""What the runner keeps for itself: its line, its loop, idle workers, and what it opens in passing."""
+CALL_DESCRIPTORS = 4
+"""Of each call: its worker, two outputs, an input."""
 
 Speak = Callable[[int, bytes, bytes], bool]
 
@@ -39,9 +44,15 @@ class Table:
         self._void: set[bytes] = set()
 
     def configure(self, environment: dict[str, str], most: int) -> None:
-        """Say what commands find in their environment, and how many calls there may be at once."""
+        """Say what commands find in their environment, and how many calls there may be at once.
+
+        There are fewer where there are too few descriptors: without one the runner could not even end a call.
+        """
+        _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._environment = environment
         self._most = most
+        if limit != resource.RLIM_INFINITY:
+            self._most = max(1, min(most, (limit - OWN_DESCRIPTORS) // CALL_DESCRIPTORS))
 
     def begin(self, number: bytes, payload: bytes, speak: Speak) -> None:
         """Take a call, or say REFUSED and why. A call that ended and waits for its ack says its END again."""
@@ -94,11 +105,12 @@ class Table:
             if job["boot"] != self._boot:
                 raise Refused("other-boot", "this runner is not the one that was meant")
             job["timeout"] = max(0.0, float(job["timeout"]))
+            job["output_limit"] = max(0, int(job.get("output_limit", 0)))
             if "argv" in job:
                 job["argv"] = words(job["argv"])
                 job["cwd"] = text(job["cwd"])
                 job["grace"] = max(0.0, float(job["grace"]))
-                extra = {text(name): text(value) for name, value in job["environment"].items()}
+                extra = {variable(name): text(value) for name, value in job["environment"].items()}
                 job["environment"] = {**self._environment, **extra}
             else:
                 text(job["operation"])
@@ -146,8 +158,7 @@ class Table:
         if alive:
             self._pool.give_back(lent)
         else:
-            lent.close()
-            self._pool.flush()
+            self._pool.bury(lent)
             self._orphaned()
 
     def _gone(self, call: RunningCall) -> None:
@@ -167,6 +178,14 @@ def words(value: object) -> list[str]:
     if not isinstance(value, list) or not value:
         raise ValueError("not a list of words")
     return [text(word) for word in value]
+
+
+def variable(value: object) -> str:
+    """Check that a word can be the name of an environment's variable."""
+    name = text(value)
+    if not name or "=" in name:
+        raise ValueError("not a name")
+    return name
 
 
 def text(value: object) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Collection
 
 QUIET_SCANS = 2
 """So many scans in a row must find nobody new: a process that forks and ends between two reads hides its child once."""
@@ -15,9 +16,16 @@ SCAN_ROUNDS = 64
 """Most scans of one freeze. A fork bomb needs a few; who still grows after so many is killed at the next step."""
 
 
-def snapshot() -> dict[int, tuple[int, str]]:
-    """Read every process's parent and state letter from /proc; those that end meanwhile are left out."""
-    table: dict[int, tuple[int, str]] = {}
+_THREADS = 17
+"""Where the number of threads stands behind the name in a process's stat."""
+
+
+def snapshot() -> dict[int, tuple[int, bool]]:
+    """Read every process's parent from /proc, and whether it lives; those that end meanwhile are left out.
+
+    A process whose first thread ended while others go on has the state of a zombie, but it lives.
+    """
+    table: dict[int, tuple[int, bool]] = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
@@ -26,14 +34,17 @@ def snapshot() -> dict[int, tuple[int, str]]:
                 text = stat.read()
         except OSError:
             continue
-        fields = text[text.rfind(b")") + 2 :].split(b" ", 2)
-        table[int(name)] = (int(fields[1]), fields[0].decode("ascii"))
+        fields = text[text.rfind(b")") + 2 :].split(b" ", _THREADS + 1)
+        table[int(name)] = (int(fields[1]), fields[0] not in (b"Z", b"X") or int(fields[_THREADS]) > 1)
     return table
 
 
-def descendants(root: int, table: dict[int, tuple[int, str]] | None = None) -> list[int]:
-    """List the live descendants of a process, parents before children. Zombies are no longer anybody's work."""
-    table = snapshot() if table is None else table
+def descendants(root: int, spared: Collection[int] = ()) -> list[int]:
+    """List the live descendants of a process, parents before children, but not those spared, nor what is below them.
+
+    Zombies are no longer anybody's work.
+    """
+    table = snapshot()
     children: dict[int, list[int]] = {}
     for pid, (parent, _) in table.items():
         children.setdefault(parent, []).append(pid)
@@ -41,8 +52,10 @@ def descendants(root: int, table: dict[int, tuple[int, str]] | None = None) -> l
     frontier = [root]
     while frontier:
         for pid in children.get(frontier.pop(), ()):
+            if pid in spared:
+                continue
             frontier.append(pid)
-            if table[pid][1] not in "ZX":
+            if table[pid][1]:
                 found.append(pid)
     return found
 
@@ -65,15 +78,17 @@ def terminate(root: int) -> None:
     send(pids, signal.SIGCONT)
 
 
-def kill(root: int) -> int:
+def kill(root: int, spared: Collection[int] = ()) -> int:
     """Kill all descendants that can be seen, frozen first so that none escapes by forking; give how many there were.
+
+    Those spared, and what is below them, live on.
 
     Freezing goes on until two scans in a row find nobody new. Call it again until it gives 0.
     """
     frozen: set[int] = set()
     quiet = 0
     for _ in range(SCAN_ROUNDS):
-        new = [pid for pid in descendants(root) if pid not in frozen]
+        new = [pid for pid in descendants(root, spared) if pid not in frozen]
         if new:
             send(new, signal.SIGSTOP)
             frozen.update(new)

@@ -10,7 +10,7 @@ from sandgate_providers.runner.arguments import take_flag, take_number
 from sandgate_providers.runner.drafting import Draft, executable_mode, locked_folder, make_folders, write_all
 from sandgate_providers.runner.failures import OperationFailed
 from sandgate_providers.runner.paths import answer_path, parse_path, show_path
-from sandgate_providers.runner.reading import STEP_BYTES, read_up_to
+from sandgate_providers.runner.reading import STEP_BYTES, read_up_to, refuse_own
 
 MOST_HELD_BYTES = 1024 * 1024
 """Content up to this is held in memory until it is complete; more is kept in a file without a name."""
@@ -114,6 +114,7 @@ def _append(path: bytes, target: bytes, pieces: Iterator[bytes], *, executable: 
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise OperationFailed("unsupported-file", "{}: not an ordinary file".format(show_path(path)))
+            refuse_own(path, descriptor)
             for piece in pieces:
                 write_all(descriptor, piece)
                 written += len(piece)

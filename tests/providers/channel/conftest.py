@@ -45,11 +45,11 @@ class ProcessStream:
 
 @pytest.fixture
 async def start_runner() -> AsyncIterator[Callable[[], object]]:
-    """Give a function that starts a runner and gives its line."""
+    """Give a function that starts a runner, by another program if words of one are given, and gives its line."""
     streams: list[ProcessStream] = []
 
-    async def start() -> ProcessStream:
-        argv = ("/usr/bin/python3", "-I", "-S", "-c", SOURCE)
+    async def start(*prefix: str) -> ProcessStream:
+        argv = (*prefix, "/usr/bin/python3", "-I", "-S", "-c", SOURCE)
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*argv, stdin=pipe, stdout=pipe)
         stream = ProcessStream(process)

@@ -142,6 +142,8 @@ async def test_results_wait_for_their_ack(session: Session) -> None:
         {"timeout": "soon"},
         {"timeout": None},
         {"grace": []},
+        {"output_limit": "much"},
+        {"environment": {"": "x"}},
     ],
 )
 async def test_malformed_call_is_refused(session: Session, change: dict[str, object]) -> None:

@@ -132,9 +132,15 @@ class SandboxProcess:
         with contextlib.ExitStack() as opened:
             opened.callback(theirs.close)
             opened.callback(os.close, complain)
-            # Both belong to their transports once these exist; closing a socket or a file twice does nothing.
-            stream = await SocketStream.over(ours)
-            reader = await PipeReader.over(os.fdopen(complaints, "rb", buffering=0))
+            # Both belong to their transports once these exist; closing a file twice does nothing.
+            pipe = os.fdopen(complaints, "rb", buffering=0)
+            try:
+                stream = await SocketStream.over(ours)
+                reader = await PipeReader.over(pipe)
+            except BaseException:
+                # A stream that exists ends by itself, with its other end.
+                pipe.close()
+                raise
             try:
                 program = _spawn(launch, theirs, complain)
             except BaseException:

@@ -34,5 +34,6 @@ def processes() -> Iterator[Process]:
             pid=int(folder.name),
             parent=int(fields["PPid"][0]),
             uid=int(fields["Uid"][0]),
-            gone=fields["State"][0] in ("Z", "X"),
+            # A process whose first thread has ended while others go on looks like one that has ended.
+            gone=fields["State"][0] in ("Z", "X") and int(fields.get("Threads", ["0"])[0]) <= 1,
         )

@@ -182,7 +182,13 @@ class LocalProvider:
         if len(self._sandboxes) + self._making < self._options.max_sandboxes:
             return
         dead = [sandbox for sandbox in self._sandboxes.values() if not sandbox.usable]
-        await asyncio.gather(*(sandbox.destroy() for sandbox in dead))
+        results = await asyncio.gather(*(sandbox.destroy() for sandbox in dead), return_exceptions=True)
+        for result in results:
+            # One that the kernel holds on to keeps its place; it must not keep the others'.
+            if isinstance(result, ProviderUnavailable):
+                _log.warning("%s", result)
+            elif result is not None:
+                raise result
         if len(self._sandboxes) + self._making >= self._options.max_sandboxes:
             message = f"all {self._options.max_sandboxes} local sandboxes are in use (max_sandboxes)"
             raise CapacityExhausted(message, retry_after_seconds=RETRY_SECONDS)
@@ -224,9 +230,8 @@ class LocalProvider:
             )
             isolation = confinement.facts(line.facts, await asyncio.to_thread(self._facts, spec, started, cgroup))
         except BaseException as error:
-            if line is not None:
-                await asyncio.shield(line.close())
-            await asyncio.shield(started.process.end())
+            # In one piece: who is cancelled twice does not wait for it, but all of it is done.
+            await asyncio.shield(_abandon(started, line))
             if isinstance(error, SandboxLost):
                 message = f"the runner of {spec.name} did not start: {error}; it said: {started.process.complaints}"
                 raise ProviderUnavailable(message) from error
@@ -266,3 +271,10 @@ class LocalProvider:
     def _forget(self, sandbox: LocalSandbox) -> None:
         if self._sandboxes.get(sandbox.spec.name) is sandbox:
             del self._sandboxes[sandbox.spec.name]
+
+
+async def _abandon(started: Started, line: RunnerChannel | None) -> None:
+    """End a runner that became no sandbox."""
+    if line is not None:
+        await line.close()
+    await started.process.end()

@@ -141,7 +141,10 @@ class _Filter:
 
     def refuse_families(self) -> None:
         code = self._code
-        code.jump(Condition.EQUAL, self._number(syscalls.SOCKET), otherwise="not-socket")
+        code.jump(Condition.EQUAL, self._number(syscalls.SOCKET), then="new-socket")
+        # It makes both sockets, and loads the module of their family, before that family says that it has no pairs.
+        code.jump(Condition.EQUAL, self._number(syscalls.SOCKETPAIR), otherwise="not-socket")
+        code.label("new-socket")
         code.load(_argument(0))
         for family in PLAIN_FAMILIES:
             code.jump(Condition.EQUAL, family, then="plain-socket")

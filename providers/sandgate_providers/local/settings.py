@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from sandgate_providers.errors import ProviderMisconfigured
+from sandgate_providers.local.jail import PYTHON_PREFIX, RUNNER
 from sandgate_providers.types import USER_DATA, JsonValue
 
 LOWEST_UID = 1000
@@ -17,7 +18,7 @@ HIGHEST_UID = (1 << 32) - 3
 """The two numbers above mean "nobody given" to the kernel or to its 16 bit callers."""
 
 SHOWN_ALREADY = (
-    *("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/dev", USER_DATA),
+    *("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/dev", USER_DATA, RUNNER, PYTHON_PREFIX),
     "/tmp",  # noqa: S108 - the sandbox's own
 )
 """Places that the jail fills itself; a mount at one of them, or above one, would replace what protects the host."""

@@ -8,6 +8,7 @@ that is the thread's alone, where it has one; else it is not found. Who runs wit
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import signal
 import time
@@ -16,6 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sandgate_providers.local.processes import Process, processes
+
+_log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 5.0
 """How long processes are looked for, at most."""
@@ -64,19 +67,27 @@ def _is_jail(pid: int, folder: Path) -> bool:
 
 
 def _sweep(find: Callable[[], list[int]]) -> None:
-    """Kill what is found until two looks in a row find nothing, for a process may be forked while we look."""
+    """Kill what is found until two looks in a row find nothing, for a process may be forked while we look.
+
+    What became another user (by sudo, where there is no jail) cannot be killed: it is left, and named in the log.
+    """
     deadline = time.monotonic() + SWEEP_SECONDS
     quiet = 0
+    foreign: set[int] = set()
     while quiet < 2 and time.monotonic() < deadline:  # noqa: PLR2004 - two, as the docstring says
-        found = find()
+        found = [pid for pid in find() if pid not in foreign]
         quiet = 0 if found else quiet + 1
         for pid in found:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
+            except PermissionError:
+                foreign.add(pid)
         if found:
             time.sleep(_PAUSE_SECONDS)
+    if foreign:
+        _log.warning("processes %s of a sandbox run as another user and cannot be ended", sorted(foreign))
 
 
 def _descendants(root: int) -> Iterator[int]:

@@ -100,6 +100,7 @@ CLONE3 = Numbers(435, 435)
 UNSHARE = Numbers(272, 97)
 PERSONALITY = Numbers(135, 92)
 SOCKET = Numbers(41, 198)
+SOCKETPAIR = Numbers(53, 199)
 IOCTL = Numbers(16, 29)
 PRLIMIT64 = Numbers(302, 261)
 

@@ -19,6 +19,7 @@ import uvloop
 
 from sandgate_providers.channel.types import ProcessEnd
 from sandgate_providers.errors import CapacityExhausted, ProviderUnavailable
+from sandgate_providers.local import facts
 from sandgate_providers.local import provider as provider_module
 from sandgate_providers.local.provider import LocalProvider
 from sandgate_providers.local.runtime import find_bubblewrap
@@ -205,6 +206,68 @@ async def test_a_runner_that_does_not_start_is_explained(
             await provider.acquire(make_spec())
         assert children_named("bwrap") == []
     finally:
+        await provider.stop()
+
+
+async def test_an_acquire_that_fails_and_is_cancelled_leaves_nothing(
+    provider: LocalProvider, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who gives up while a jail is ended that was found to leak keeps no process and no descriptor."""
+    before = descriptors()
+    task: asyncio.Task[LocalSandbox]
+    refused = 0
+
+    def refuse(_: object) -> None:
+        nonlocal refused
+        refused += 1
+        asyncio.get_running_loop().call_soon(task.cancel)
+        raise ProviderUnavailable("it leaks")
+
+    monkeypatch.setattr(facts, "check_essential", refuse)
+    task = asyncio.create_task(provider.acquire(make_spec()))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert refused == 1
+    async with asyncio.timeout(5):
+        await until(lambda: descriptors() == before)
+    assert children_named("bwrap") == []
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for what only /proc tells."""
+    while not condition():  # noqa: ASYNC110 - nothing wakes us when a process or a descriptor comes or goes
+        await asyncio.sleep(0.005)
+
+
+def descriptors() -> int:
+    """Count the open files of this process."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+async def test_a_dead_sandbox_that_stays_does_not_keep_the_place_of_others(
+    options: LocalOptions, make_spec: MakeSpec, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the kernel does not let go of takes one place, and makes no other thread's acquire fail."""
+    provider = LocalProvider(replace(options, max_sandboxes=2))
+    await provider.start()
+    stays, goes = [await provider.acquire(make_spec(thread)) for thread in ("stays", "goes")]
+    folders = list(Path("/sys/fs/cgroup").rglob(f"sandgate-*-{stays.spec.name}"))
+    if not folders:
+        await provider.stop()
+        pytest.skip("no cgroup can be made here")
+    for folder in folders:
+        (folder / "held").mkdir()
+    for sandbox in (stays, goes):
+        os.kill(sandbox.pid, signal.SIGKILL)
+        async with asyncio.timeout(5):
+            await sandbox.channel.wait_closed()
+    try:
+        third = await provider.acquire(make_spec("third"))
+        assert (await third.status()).alive
+        assert stays.spec.name in caplog.text
+    finally:
+        for folder in folders:
+            (folder / "held").rmdir()
         await provider.stop()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -131,3 +132,23 @@ async def test_the_inner_process_is_killed_by_its_handle() -> None:
     process.hold_inner(int(await process.stream.read()))
     assert await process.end()
     assert process.exit_code == 7
+
+
+async def test_a_start_that_is_cancelled_keeps_no_descriptor() -> None:
+    """At whatever step of the loop that happens; a program that was started is ended by whoever has it."""
+    for step in range(8):
+        before = descriptors()
+        task = asyncio.create_task(SandboxProcess.start(shell("sleep 60")))
+        for _ in range(step):
+            await asyncio.sleep(0)  # one step of the loop
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await (await task).end()
+        async with asyncio.timeout(5):
+            while descriptors() != before:  # noqa: ASYNC110 - nothing wakes us when a descriptor is closed
+                await asyncio.sleep(0)
+
+
+def descriptors() -> int:
+    """Count the open files of this process."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())

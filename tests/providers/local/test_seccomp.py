@@ -85,7 +85,7 @@ def test_listed_calls_are_refused(machine: Machine, name: str) -> None:
 def test_nothing_else_is_refused_by_its_number(machine: Machine) -> None:
     """The list does not catch a neighbour by a wrong number: the rest of the table passes."""
     numbers = {machine.number(value) for value in syscalls.REFUSED.values()}
-    inspected = {machine.number(value) for value in (syscalls.CLONE3, syscalls.SOCKET)}
+    inspected = {machine.number(value) for value in (syscalls.CLONE3, syscalls.SOCKET, syscalls.SOCKETPAIR)}
     for number in range(syscalls.NEWEST + 1):
         if number not in numbers | inspected:
             assert decide(machine, Attempt(number)) == ALLOW, number
@@ -151,6 +151,13 @@ def test_a_time_namespace_is_told_from_a_signal(machine: Machine) -> None:
 def test_socket_families(machine: Machine, family: int, protocol: int, answer: str) -> None:
     """Unix, IPv4, IPv6 and netlink routes; no packet, no crypto, no vsock, no audit."""
     assert call(machine, syscalls.SOCKET, family, 1, protocol) == answer
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("family", "answer"), [(1, ALLOW), (17, "EAFNOSUPPORT"), (40, "EAFNOSUPPORT")])
+def test_pairs_of_sockets_are_no_way_around(machine: Machine, family: int, answer: str) -> None:
+    """The kernel makes both sockets of a pair before their family says that it has none."""
+    assert call(machine, syscalls.SOCKETPAIR, family, 1, 0) == answer
 
 
 @pytest.mark.parametrize("machine", MACHINES)

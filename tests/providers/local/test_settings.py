@@ -103,6 +103,8 @@ def test_the_folder_cannot_be_left_out() -> None:
         "/dev/sda",
         "/mnt",
         "/mnt/user-data/x",
+        "/run",
+        "/opt",
         "/data",
         "/data/threads",
         "/var/../root",

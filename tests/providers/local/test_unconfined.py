@@ -8,6 +8,8 @@ import contextlib
 import os
 import shlex
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -149,3 +151,39 @@ async def test_destroy_ends_what_outlived_its_runner(bare: LocalSandbox, options
         async with asyncio.timeout(5):
             await bare.channel.wait_closed()
         await bare.destroy()
+
+
+FAMILY = """
+import os, signal, subprocess, sys
+foreign = subprocess.Popen(["sleep", "60"])
+os.setresuid(58000, 58000, 58000)
+own = subprocess.Popen(["sleep", "60"])
+print(foreign.pid, own.pid, flush=True)
+signal.pause()
+"""
+
+SWEEP = """
+import logging, os, sys
+from sandgate_providers.local import strays
+os.setresuid(58000, 58000, 58000)
+strays.end_descendants(int(sys.argv[1]))
+"""
+
+
+@pytest.mark.usefixtures("as_root")
+def test_what_became_another_user_does_not_save_the_rest() -> None:
+    """A gateway that is not root cannot end what sudo started; it ends all else, and names what it left."""
+    with subprocess.Popen([sys.executable, "-c", FAMILY], stdout=subprocess.PIPE, text=True) as runner:
+        assert runner.stdout is not None
+        foreign, own = map(int, runner.stdout.readline().split())
+        try:
+            sweep = subprocess.run(
+                [sys.executable, "-c", SWEEP, str(runner.pid)], capture_output=True, text=True, check=False, timeout=30
+            )
+            assert sweep.returncode == 0, sweep.stderr
+            assert str(foreign) in sweep.stderr
+            states = {pid: Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] for pid in (foreign, own)}
+            assert states == {foreign: "S", own: "Z"}
+        finally:
+            os.kill(foreign, signal.SIGKILL)
+            runner.kill()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from datetime import datetime
+from typing import assert_never
 
-from sandgate_gateway.domain.result import EntryList, FileRange, MatchList, ProcessData, ToolResult
+from sandgate_gateway.domain.result import EntryList, FileChange, FileRange, MatchList, ProcessData, ToolResult
 from sandgate_gateway.domain.verdict import Outcome, Reason, Verdict
 
 ITEM_BYTES = 512
@@ -34,7 +36,9 @@ class CallAnswer:
     @property
     def size_bytes(self) -> int:
         """Roughly what it takes in memory."""
-        return ITEM_BYTES + len(self.result.text) + _data_size(self.result)
+        failure = self.result.failure
+        said = _size(failure.message) + _size(failure.next_step) if failure is not None else 0
+        return ITEM_BYTES + _size(self.result.text) + said + _data_size(self.result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,21 +80,31 @@ class Completion:
     @property
     def size_bytes(self) -> int:
         """Roughly what it takes in memory."""
-        return ITEM_BYTES + sum(map(len, self.texts))
+        return ITEM_BYTES + sum(map(_size, self.texts))
 
 
 Answer = CallAnswer | Authorization | Completion
 
 
+def _size(text: str) -> int:
+    """Give what a text takes: up to four bytes a character."""
+    return sys.getsizeof(text)
+
+
 def _data_size(result: ToolResult) -> int:
     match result.data:
         case ProcessData() as process:
-            return len(process.stdout.data) + len(process.stderr.data)
+            commands = sum(ITEM_BYTES + _size(item.command) for item in process.background)
+            return len(process.stdout.data) + len(process.stderr.data) + commands
         case FileRange() as part:
-            return len(part.content)
+            return _size(part.path) + len(part.content)
+        case FileChange() as change:
+            return _size(change.path)
         case EntryList() as entries:
-            return ITEM_BYTES * len(entries.entries)
+            return sum(ITEM_BYTES + _size(entry.path) for entry in entries.entries)
         case MatchList() as matches:
-            return 2 * ITEM_BYTES * len(matches.matches)
-        case _:
+            return sum(ITEM_BYTES + _size(match.path) + _size(match.line) for match in matches.matches)
+        case None:
             return 0
+        case _:
+            assert_never(result.data)

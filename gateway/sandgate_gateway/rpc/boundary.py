@@ -34,6 +34,9 @@ MAX_REQUEST_BYTES = 4 << 20
 MAX_PART_BYTES = 2 << 20
 """Of one part of an upload; the contract says one MiB of data."""
 
+ENDLESS = frozenset({"sandgate.v1.AuditService.TailEvents"})
+"""Methods that go on for as long as the caller likes, when it sets no deadline."""
+
 LEAST_SECONDS = 0.2
 """A request with less time left is refused: its answer could hardly arrive."""
 
@@ -65,7 +68,11 @@ class Boundary:
     """
 
     def __init__(self, *, max_seconds: float) -> None:
-        """Set the time that a caller gets who sets no deadline."""
+        """Set the time that a caller gets who sets no deadline.
+
+        One that stops reading its replies then holds nothing of ours any more; its RPC stays open until it reads on or
+        goes away, since gRPC sends no status past replies that nobody takes.
+        """
         self._max_seconds = max_seconds
         self._refusing = False
         self._running = 0
@@ -109,15 +116,23 @@ class Boundary:
             audit_id = str(uuid.uuid4())
             self._running += 1
             self._idle.clear()
+            granted = asyncio.timeout(None)
             try:
-                return await serve(method, data, context, self._request(context, audit_id))
+                async with granted:
+                    request = self._request(context, audit_id)
+                    if context.time_remaining() is None and method.name not in ENDLESS:
+                        granted.reschedule(request.deadline)  # a caller's own deadline is gRPC's to keep
+                    return await serve(method, data, context, request)
             except GatewayError as error:
                 answer = status.to_status(error, audit_id)
             except grpc.aio.BaseError:
                 raise  # the transport's own: the caller is gone
-            except Exception:  # the border: whatever it is, a caller gets a status and nothing else of it
-                _logger.exception("%s failed; call %s.", method.name, audit_id)
-                answer = status.internal(audit_id)
+            except Exception as error:  # the border: whatever it is, a caller gets a status and nothing else of it
+                if isinstance(error, TimeoutError) and granted.expired():
+                    answer = status.to_status(_overdue(self._max_seconds), audit_id)
+                else:
+                    _logger.exception("%s failed; call %s.", method.name, audit_id)
+                    answer = status.internal(audit_id)
             finally:
                 self._running -= 1
                 if not self._running:
@@ -160,6 +175,10 @@ class Boundary:
         messages = (_decode(method, data, MAX_PART_BYTES) async for data in parts)
         reply: Message = await method.serve(messages, request)
         return reply.SerializeToString()
+
+
+def _overdue(seconds: float) -> DeadlineTooShort:
+    return DeadlineTooShort(f"Without a deadline a request has {seconds:g} s, and these are over.")
 
 
 def _decode(method: _Method, data: bytes, limit_bytes: int) -> Message:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, closing
+from functools import partial
 
 from sandgate.v1 import sandbox_service_pb2
 from sandgate_gateway.audit.codes import Code
@@ -94,8 +95,8 @@ class SandboxService:
         self._recorder.require_writable()  # the record is written once the file is there
         with closing(self._sandboxes.bind(key, "")) as lease:
             channel = await lease.open(deadline=request.deadline)
-            await upload(channel, wanted, _data(messages))
-            await self._record(Code.FILE_UPLOADED, request, lease, wanted.path, wanted.size_bytes)
+            record = partial(self._record, Code.FILE_UPLOADED, request, lease, wanted.path, wanted.size_bytes)
+            await upload(channel, wanted, _data(messages), record)
         return sandbox_service_pb2.UploadFileResponse(path=wanted.path, size_bytes=wanted.size_bytes)
 
     async def download_file(

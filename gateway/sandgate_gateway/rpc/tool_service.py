@@ -56,16 +56,19 @@ class ToolService:
     ) -> AsyncIterator[tool_service_pb2.StreamToolResponse]:
         """Run one call and show its output while it runs."""
         relay = OutputRelay()
-        with self._calls.attach(incoming_call(message.call, request), relay.put) as attachment:
-            audit_id, joined = await attachment.taken()
-            yield tool_service_pb2.StreamToolResponse(
-                started=tool_service_pb2.ToolStarted(audit_id=audit_id, joined=joined)
-            )
-            async with _ending(attachment, relay) as answer:
-                async for item in relay.items():
-                    yield _event(item)
-                result = result_codec.tool_result(cast("CallAnswer", await answer))
-            yield tool_service_pb2.StreamToolResponse(finished=tool_service_pb2.ToolFinished(result=result))
+        try:
+            with self._calls.attach(incoming_call(message.call, request), relay.put) as attachment:
+                audit_id, joined = await attachment.taken()
+                yield tool_service_pb2.StreamToolResponse(
+                    started=tool_service_pb2.ToolStarted(audit_id=audit_id, joined=joined)
+                )
+                async with _ending(attachment, relay) as answer:
+                    async for item in relay.items():
+                        yield _event(item)
+                    result = result_codec.tool_result(cast("CallAnswer", await answer))
+                yield tool_service_pb2.StreamToolResponse(finished=tool_service_pb2.ToolFinished(result=result))
+        finally:
+            relay.leave()  # wherever this caller leaves: the tool goes on for others that joined the call
 
     async def authorize_tool_call(
         self, message: tool_service_pb2.AuthorizeToolCallRequest, request: Request
@@ -115,7 +118,6 @@ async def _ending(attachment: Attachment, relay: OutputRelay) -> AsyncIterator[a
     try:
         yield answer
     finally:
-        relay.leave()
         answer.cancel()
         await asyncio.wait([answer])
 

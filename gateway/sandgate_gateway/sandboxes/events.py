@@ -31,7 +31,8 @@ class SandboxEvent:
     provider: str
     occurred_at: datetime
     reason: str = ""
-    """Stable kebab-case code: `idle`, `deleted`, `evicted`, `shutdown`, `out-of-memory`, or the error's class."""
+    """Stable kebab-case code: `idle`, `deleted`, `evicted`, `shutdown`, `not-used` (ended before it took a call),
+    `out-of-memory`, `died`, or the error's class."""
     duration_seconds: float = 0.0
     """How long it took to make, or how long it lived."""
 

@@ -76,8 +76,10 @@ class Lifecycle:
             kills = MemoryKills(sandbox, clock=self._clock)
             await kills.start()
             await self._emit(self._event(place, SandboxChange.CREATED, ""))
-        except BaseException:
+        except BaseException as error:
             await self._destroy(place, sandbox)
+            if not isinstance(error, GatewayError):  # ended meanwhile, so the record of its creation may be stored
+                await self._tell(place, SandboxChange.ENDED, "not-used")
             raise
         self._failed_at = float("-inf")
         place.sandbox, place.kills = sandbox, kills

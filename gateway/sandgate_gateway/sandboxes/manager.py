@@ -111,13 +111,13 @@ class SandboxManager:
                     retry_after_seconds=RETRY_SECONDS,
                 ) from None
         place.begin_lease(lease, until=self._clock() + self._policy.lease_seconds)
-        place.hold()
+        place.hold(lease)
         return place
 
     def let_go(self, place: Place, lease: str) -> None:
         """Count a call out again; its lease lasts from now on."""
         now = self._clock()
-        place.let_go(now=now)
+        place.let_go(lease, now=now)
         place.renew_lease(lease, until=now + self._policy.lease_seconds)
         self._room.changed()
 
@@ -183,14 +183,23 @@ class SandboxManager:
             if place.ending is not None:
                 await asyncio.wait([place.ending])
                 continue
-            # Not awaited itself: a start that is cancelled, by a delete, is no cancellation of this call.
-            await asyncio.wait([place.starting])
+            await self._started(place)
             if place.starting.cancelled():
                 continue
             place.starting.result()
             if place.usable:
                 return place
         raise Unavailable(ErrorReason.SHUTTING_DOWN, "The gateway is shutting down.", retry_after_seconds=RETRY_SECONDS)
+
+    async def _started(self, place: Place) -> None:
+        """Wait until the start has ended, however it did."""
+        place.expected += 1
+        try:
+            # Not awaited itself: a start that is cancelled, by a delete, is no cancellation of this call.
+            await asyncio.wait([place.starting])
+        finally:
+            place.expected -= 1
+            self._room.changed()  # this call may leave, and with it the last that holds the sandbox
 
     def _make(self, key: SandboxKey, name: str) -> Place:
         place = Place(key, name, now=self._clock())
@@ -205,6 +214,7 @@ class SandboxManager:
             self._remove(place)
             raise
         self._spawn(self._watch(place), f"watch-{place.name}")
+        self._room.changed()  # whoever wanted it may be gone: then it is parked
 
     async def _watch(self, place: Place) -> None:
         assert place.sandbox is not None, "only a sandbox that was made is watched"

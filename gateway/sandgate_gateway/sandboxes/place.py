@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -55,6 +56,8 @@ class Place:
         self.used_at = self.created_at
         self.idle_since = now
         self.calls = 0
+        self.expected = 0
+        """Calls that wait for the start. They hold it too, so that nobody takes it away before they come to it."""
         self.starting: asyncio.Task[None]
         """Makes the sandbox; set right after construction, by the manager."""
         self.sandbox: Sandbox | None = None
@@ -64,19 +67,24 @@ class Place:
         self.ending: asyncio.Task[None] | None = None
         """Ends the sandbox; set once it must take no more calls."""
         self._leases: dict[str, float] = {}
+        self._calls_under: Counter[str] = Counter()
 
     @property
     def usable(self) -> bool:
         """True while it takes calls."""
         return self.sandbox is not None and self.ending is None
 
-    def hold(self) -> None:
-        """Count a call in."""
+    def hold(self, lease: str) -> None:
+        """Count a call in, and under its lease."""
         self.calls += 1
+        self._calls_under[lease] += 1
 
-    def let_go(self, *, now: float) -> None:
+    def let_go(self, lease: str, *, now: float) -> None:
         """Count a call out."""
         self.calls -= 1
+        self._calls_under[lease] -= 1
+        if not self._calls_under[lease]:
+            del self._calls_under[lease]
         self.touch(now=now)
 
     def touch(self, *, now: float) -> None:
@@ -103,23 +111,23 @@ class Place:
 
     def end_lease(self, lease: str, *, now: float) -> bool:
         """End a lease; give True when it was known and had not run out."""
-        until = self._leases.pop(lease, None)
-        if until is None:
+        self.expire_leases(now=now)
+        if self._leases.pop(lease, None) is None:
             return False
         self.touch(now=now)
-        return until > now
+        return True
 
     def expire_leases(self, *, now: float) -> None:
-        """Drop leases that ran out. The idle time counts from the last of them."""
+        """Drop leases that ran out; none does under its own call. The idle time counts from the last of them."""
         for lease, until in list(self._leases.items()):
-            if until <= now:
+            if until <= now and lease not in self._calls_under:
                 del self._leases[lease]
                 self.idle_since = max(self.idle_since, until)
 
     def parked(self, *, now: float) -> bool:
         """Tell whether neither lease nor call holds it."""
         self.expire_leases(now=now)
-        return self.usable and not self.calls and not self._leases
+        return self.usable and not self.calls and not self.expected and not self._leases
 
     def view(self, *, provider: str, now: float, with_isolation: bool = False) -> SandboxView:
         """Show it."""

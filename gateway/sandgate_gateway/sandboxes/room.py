@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 
 from sandgate_gateway.errors import CapacityExhausted
 from sandgate_gateway.sandboxes.place import Place
 from sandgate_gateway.sandboxes.policy import SandboxPolicy
+
+LOOK_AGAIN_SECONDS = 0.5
+"""How often who waits looks again by itself: that a lease runs out is told by nobody."""
 
 
 class Room:
@@ -55,7 +59,9 @@ class Room:
             async with asyncio.timeout(self._policy.queue_seconds):
                 while self.full(tenant):
                     self._make_room(tenant)
-                    await self._change.wait()
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(LOOK_AGAIN_SECONDS):
+                            await self._change.wait()
         except TimeoutError:
             raise CapacityExhausted(
                 "Every place for a sandbox is taken.", retry_after_seconds=max(1.0, self._policy.queue_seconds)
@@ -70,8 +76,8 @@ class Room:
             change.set()
 
     def _make_room(self, tenant: str) -> None:
-        """End the sandbox that is parked for longest, the tenant's own first, unless one is ending already."""
-        if any(place.ending is not None for place in self._places.values()):
+        """End the sandbox that is parked for longest, the tenant's own first, unless as many end as wait."""
+        if sum(place.ending is not None for place in self._places.values()) >= self._waiting:
             return
         now = self._clock()
         parked = [place for place in self._places.values() if place.parked(now=now)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -37,8 +38,17 @@ class Download:
     timeout_seconds: float
 
 
-async def upload(channel: Channel, wanted: Upload, parts: AsyncIterator[bytes]) -> None:
+async def upload(
+    channel: Channel, wanted: Upload, parts: AsyncIterator[bytes], record: Callable[[], Awaitable[None]]
+) -> None:
     """Write a file: whole, or not at all.
+
+    Args:
+        channel: into the sandbox.
+        wanted: what is announced.
+        parts: the content.
+        record: writes down that the file is there. It is called whenever it is, also when the caller leaves before it
+            is told so.
 
     Raises:
         InvalidField: the parts are more or fewer bytes than announced, or the path is no path of a file.
@@ -51,12 +61,19 @@ async def upload(channel: Channel, wanted: Upload, parts: AsyncIterator[bytes]) 
         timeout_seconds=wanted.timeout_seconds,
         with_input=True,
     )
+    sent: Call | None = None
     try:
         async with channel.open(work) as call:
             await _send(call, wanted.size_bytes, parts)
+            sent = call
             _check(await call.end(), wanted.path)
     except (SandboxLost, ChannelClosed, CallRefused) as error:
         raise _lost() from error
+    except asyncio.CancelledError:
+        if sent is not None and _succeeded(await sent.end()):  # leaving the call has ended it, one way or the other
+            await record()
+        raise
+    await record()
 
 
 async def size_of(channel: Channel, path: str, *, timeout_seconds: float) -> int:
@@ -110,8 +127,15 @@ async def _send(call: Call, size_bytes: int, parts: AsyncIterator[bytes]) -> Non
 
 def _check(end: End, path: str) -> None:
     """Raise what the end of a file operation says, if it says anything but success."""
-    if end.reason is ProcessEnd.EXITED and not end.error_code:
+    if _succeeded(end):
         return
+    if end.reason is ProcessEnd.START_FAILED:
+        raise Unavailable(
+            ErrorReason.PROVIDER_UNAVAILABLE,
+            f"The sandbox did not take the file operation ({end.error_code}).",
+            retry_after_seconds=RETRY_SECONDS,
+            metadata={"code": end.error_code},
+        )
     if end.error_code:
         _refuse(end.error_code, end.error_message, path)
     if end.reason is ProcessEnd.TIMEOUT:
@@ -119,6 +143,10 @@ def _check(end: End, path: str) -> None:
             ErrorReason.PROVIDER_UNAVAILABLE, "The file took too long to move.", retry_after_seconds=RETRY_SECONDS
         )
     raise _lost()
+
+
+def _succeeded(end: End) -> bool:
+    return end.reason is ProcessEnd.EXITED and not end.error_code
 
 
 def _refuse(code: str, message: str, path: str) -> NoReturn:

@@ -31,6 +31,22 @@ def test_reasons_are_the_contracts() -> None:
     assert names - {"UNSPECIFIED"} == {reason.value for reason in ErrorReason}
 
 
+@pytest.mark.parametrize("character", ["x", "é", "\N{GRINNING FACE}", "\udc80", "\n"])
+def test_a_status_is_small_whatever_its_words_are(character: str) -> None:
+    """Clients refuse trailers above 8 KiB; long words are cut, and such that UTF-8 cannot say are replaced."""
+    words = character * 10_000
+    for error in (
+        errors.InvalidField("path", words),
+        errors.StateConflict(ErrorReason.FILE_REFUSED, words, metadata={"path": words, "code": words}),
+    ):
+        answer = status.to_status(error, "a" * 36)
+        parsed = parse(answer)
+        assert len(parsed.message) <= status.MAX_MESSAGE_BYTES
+        assert parsed.message.endswith("…")
+        percent_encoded = 3 * len(parsed.message.encode())
+        assert percent_encoded + 4 * len(parsed.SerializeToString()) // 3 < 8 << 10
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [

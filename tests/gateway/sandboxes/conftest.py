@@ -12,25 +12,46 @@ from sandgate_gateway.errors import GatewayError
 from sandgate_gateway.sandboxes.events import SandboxChange, SandboxEvent
 from sandgate_gateway.sandboxes.manager import SandboxManager
 from sandgate_gateway.sandboxes.policy import SandboxPolicy
-from sandgate_providers.fake import FakeProvider, FakeSandbox
+from sandgate_providers.fake import FakeProvider, FakeSandbox, Script
 from sandgate_providers.types import SandboxKey, SandboxSpec
 
 
+class SlowSandbox(FakeSandbox):
+    """A fake that can be held up while it ends."""
+
+    def __init__(self, spec: SandboxSpec, script: Script, provider: SlowProvider) -> None:
+        super().__init__(spec, script)
+        self._provider = provider
+
+    async def destroy(self) -> None:
+        """End it once the gate is open."""
+        self._provider.ending.append(self)
+        await self._provider.destroy_gate.wait()
+        await super().destroy()
+
+
 class SlowProvider(FakeProvider):
-    """A fake that can be held up while it makes a sandbox, and counts how many it makes at once."""
+    """A fake that can be held up while it makes or ends sandboxes, and counts how many it makes at once."""
 
     def __init__(self) -> None:
         super().__init__()
         self.gate = asyncio.Event()
         self.gate.set()
+        self.destroy_gate = asyncio.Event()
+        self.destroy_gate.set()
         self.acquires = 0
-        self.destroyed: list[str] = []
+        self.ending: list[FakeSandbox] = []
+        """Those that were to end, in that order."""
 
     async def acquire(self, spec: SandboxSpec) -> FakeSandbox:
         """Make one once the gate is open."""
         self.acquires += 1
         await self.gate.wait()
-        return await super().acquire(spec)
+        if self.fail_with is not None:
+            return await super().acquire(spec)
+        sandbox = SlowSandbox(spec, self.script, self)
+        self.made.append(sandbox)
+        return sandbox
 
 
 @dataclass
@@ -41,6 +62,8 @@ class World:
     events: list[SandboxEvent] = field(default_factory=list)
     now: float = 1000.0
     refuse_records: GatewayError | None = None
+    hold_records: asyncio.Event | None = None
+    """While it is set and not released, whoever recorded something waits, and cannot tell that it is stored."""
     managers: list[SandboxManager] = field(default_factory=list)
 
     def manager(self, **policy: object) -> SandboxManager:
@@ -64,6 +87,8 @@ class World:
         if self.refuse_records is not None:
             raise self.refuse_records
         self.events.append(event)
+        if self.hold_records is not None:
+            await self.hold_records.wait()
 
 
 @pytest.fixture

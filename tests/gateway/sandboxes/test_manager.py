@@ -110,6 +110,30 @@ async def test_a_lease_released_during_a_call_stays_released(world: World, key: 
     assert manager.get("tenant", lease.sandbox).lease_count == 0
 
 
+async def test_a_lease_does_not_run_out_under_its_own_call(world: World, key: Key, deadline: Deadline) -> None:
+    """A call that takes longer than a lease lasts keeps the lease, which then lasts on from the call's end."""
+    manager = world.manager(lease_seconds=100, idle_seconds=10_000)
+    lease = manager.bind(key(), "lease")
+    await lease.open(deadline=deadline())
+    world.now += 150
+    assert manager.get("tenant", lease.sandbox).lease_count == 1
+    lease.close()
+    assert manager.get("tenant", lease.sandbox).state is SandboxState.ACTIVE
+    world.now += 101
+    assert manager.get("tenant", lease.sandbox).state is SandboxState.PARKED
+
+
+async def test_a_lease_can_be_released_under_a_long_call(world: World, key: Key, deadline: Deadline) -> None:
+    """It counts as held for as long as its call runs, however long ago it was begun, and then it is gone."""
+    manager = world.manager(lease_seconds=100)
+    lease = manager.bind(key(), "lease")
+    await lease.open(deadline=deadline())
+    world.now += 150
+    assert manager.release(key(), "lease")
+    lease.close()
+    assert manager.get("tenant", lease.sandbox).lease_count == 0
+
+
 async def test_leases_are_bounded(world: World, key: Key, deadline: Deadline) -> None:
     """An agent that mints leases without end is refused, not served until memory runs out."""
     manager = world.manager()
@@ -273,6 +297,22 @@ async def test_delete_waits_for_the_end(world: World, key: Key, deadline: Deadli
     assert not manager.list("tenant")
     assert (world.events[-1].change, world.events[-1].reason) == (SandboxChange.ENDED, "deleted")
     lease.close()
+
+
+async def test_delete_while_its_creation_is_recorded(world: World, key: Key, deadline: Deadline) -> None:
+    """A sandbox whose creation is on record has its end on record too, even if it is ended in that very moment."""
+    manager = world.manager()
+    world.hold_records = asyncio.Event()
+    waiting = asyncio.create_task(manager.acquire(key(), "", deadline=deadline()))
+    await world.until(lambda: world.changes() == [SandboxChange.CREATED])
+    waiting.cancel()
+    deleting = asyncio.create_task(manager.delete("tenant", manager.name_of(key())))
+    await asyncio.wait([waiting])
+    await world.until(lambda: bool(world.provider.ending))
+    world.hold_records.set()
+    await deleting
+    assert world.changes() == [SandboxChange.CREATED, SandboxChange.ENDED]
+    assert not (await world.provider.made[0].status()).alive
 
 
 async def test_delete_while_it_is_made(world: World, key: Key, deadline: Deadline) -> None:

@@ -68,15 +68,15 @@ class _Section(BaseModel):
 
 
 def default_data_dir() -> Path:
-    """Give the folder for data: the system's when root, else the user's own."""
+    """Give the folder for data: the system's when root, else the user's own, `~` not resolved yet."""
     if os.geteuid() == 0:
         return Path("/var/lib/sandgate")
     home = os.environ.get("XDG_DATA_HOME", "")
-    return (Path(home) if home.startswith("/") else Path.home() / ".local" / "share") / "sandgate"
+    return (Path(home) if home.startswith("/") else Path("~/.local/share")) / "sandgate"
 
 
 def default_socket() -> Path:
-    """Give the path of the socket, in a folder that ends with the session where there is one."""
+    """Give the path of the socket, in a folder that ends with the session where there is one; `~` as above."""
     if os.geteuid() == 0:
         return Path("/run/sandgate/sandgate.sock")
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
@@ -221,8 +221,11 @@ class Settings(BaseSettings):
         env_nested_delimiter=DELIMITER,
     )
 
-    listen: Addresses = Field(default_factory=lambda: (listen_address(f"unix:{default_socket()}"),))
-    data_dir: Annotated[Path, BeforeValidator(absolute_path)] = Field(default_factory=default_data_dir)
+    # Checked like what is written, for they come from the environment: no home, or one that is too long for a socket.
+    listen: Addresses = Field(default_factory=lambda: (f"unix:{default_socket()}",), validate_default=True)
+    data_dir: Annotated[Path, BeforeValidator(absolute_path)] = Field(
+        default_factory=default_data_dir, validate_default=True
+    )
     installation: str | None = None
     """Tells this installation's sandboxes from others' on the same engine. None: made once, kept in the data folder."""
     server: ServerSettings = ServerSettings()

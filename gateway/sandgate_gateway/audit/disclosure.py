@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sandgate_gateway.audit.blocks import Action
 from sandgate_gateway.audit.digests import Digests
-from sandgate_gateway.audit.redaction import MASK, Preview, mask, names_secret, preview
+from sandgate_gateway.audit.redaction import MASK, Preview, mask, names_secret, preview, whole_words
 from sandgate_gateway.domain.call import JsonValue
 
 SHOWN_CHARACTERS = 1024
@@ -111,15 +111,46 @@ class _Masking:
             self._left -= 1
             yield item
 
-    def value(self, value: JsonValue, name: str) -> JsonValue:
-        """Mask one value; `name` is the key that it is under."""
+    def value(self, value: JsonValue, name: str, *, secret: bool = False) -> JsonValue:
+        """Mask one value.
+
+        Args:
+            value: what to mask.
+            name: the key that it is under.
+            secret: something around it is a secret, so that it is one whatever its own name is.
+        """
+        secret = secret or names_secret(name)
         if isinstance(value, dict):
-            return {key[:SHOWN_CHARACTERS]: self.value(item, key) for key, item in self.first(value.items())}
+            named = _named_entry(value)
+            return {
+                key[:SHOWN_CHARACTERS]: self.value(item, key, secret=secret or (named and key.lower() == "value"))
+                for key, item in self.first(value.items())
+            }
         if isinstance(value, list):
-            return [self.value(item, name) for item in self.first(value)]
+            before: list[JsonValue] = ["", *value]
+            return [
+                self.value(item, "", secret=secret or _is_option(earlier))
+                for earlier, item in self.first(zip(before, value, strict=False))
+            ]
+        if secret and value is not None and not isinstance(value, bool):
+            self.masked = True
+            return MASK
         if not isinstance(value, str):
             return value
-        clean, found = (MASK, True) if names_secret(name) else mask(value[:SHOWN_CHARACTERS])
+        shown = whole_words(value, SHOWN_CHARACTERS)
+        clean, found = mask(shown)
         self.masked = self.masked or found
-        self.cut = self.cut or len(value) > SHOWN_CHARACTERS
+        self.cut = self.cut or len(shown) < len(value)
         return clean
+
+
+def _named_entry(entry: Mapping[str, JsonValue]) -> bool:
+    """Say whether an object is a secret written as `{"name": "PASSWORD", "value": …}`."""
+    return any(
+        isinstance(name, str) and names_secret(name) for key, name in entry.items() if key.lower() in ("name", "key")
+    )
+
+
+def _is_option(value: JsonValue) -> bool:
+    """Say whether the next word of a command that is written as a list is a secret: `["--password", …]`."""
+    return isinstance(value, str) and value.startswith("-") and "=" not in value and names_secret(value)

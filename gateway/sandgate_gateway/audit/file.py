@@ -83,10 +83,10 @@ class AuditFile:
             self.path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             self._descriptor = os.open(self.path, flags, FILE_MODE)
-            status = os.fstat(self._descriptor)
+            self._lock()
+            status = os.fstat(self._descriptor)  # not before the lock: a gateway that ends may still have written
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(errno.EINVAL, "it is no ordinary file")  # noqa: TRY301 - one place turns all of these into words
-            self._lock()
             self._identity = (status.st_dev, status.st_ino)
             self._size = status.st_size
             first = [self._opening()]
@@ -150,8 +150,10 @@ class AuditFile:
         if (status.st_dev, status.st_ino) != self._identity:
             raise OSError(errno.ESTALE, "the audit file was moved or replaced while it was open")
         if status.st_size != self._size and not self._torn:
-            # Somebody else wrote to it or cut it. `verify` shows that; new records go to its end, as they are.
+            # Somebody else wrote to it or cut it. `verify` shows that; new records go to its end, each on its own line.
             self._size = status.st_size
+            if self._size and os.pread(self._descriptor, 1, self._size - 1) != b"\n":
+                self._size += os.write(self._descriptor, b"\n")
 
     def _keep_whole(self, lines: list[Line | None], written: int) -> None:
         """After a failed write, keep the records that are in the file as a whole and cut the rest off."""

@@ -118,7 +118,7 @@ def parse(line: bytes) -> StoredEvent | None:
         return StoredEvent(
             event_id=_text(record, "event_id"),
             event=_text(record, "event"),
-            occurred_at=datetime.fromisoformat(_text(record, "occurred_at")),
+            occurred_at=_time(_text(record, "occurred_at")),
             audit_id=_text(record, "audit_id"),
             stage=_text(record, "stage"),
             tenant=_text(record, "tenant"),
@@ -138,6 +138,13 @@ def _text(record: Mapping[str, JsonValue], name: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{name} is no text")  # noqa: TRY004 - one kind of error for every way to be no record
     return value
+
+
+def _time(text: str) -> datetime:
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        raise ValueError("a time without a zone cannot be compared")
+    return time
 
 
 def _verdict(word: str) -> Verdict | None:

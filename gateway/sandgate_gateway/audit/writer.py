@@ -89,8 +89,12 @@ class Writer:
                 batch, going = self._take()
                 self._commit(batch)
         finally:
-            self._file.close()
-            self._call(self._end)
+            try:
+                self._file.close()
+            except OSError:
+                _logger.exception("audit: %s could not be closed; its newest records may be lost", self._file.path)
+            finally:
+                self._call(self._end)
 
     def _take(self) -> tuple[list[Entry], bool]:
         """Wait for a record, then take all that wait; false when it was told to stop."""
@@ -110,14 +114,20 @@ class Writer:
         if not batch:
             return
         lines: list[bytes] = []
+        wanted: list[Entry] = []
+        settlements: list[Settlement] = []
+        for entry in batch:
+            if entry.expired:
+                settlements.append(Settlement(entry, TimeoutError("it waited too long")))
+                self._refused += 1
+            else:
+                wanted.append(entry)
         if self._refused and (error := self._resume(lines)) is not None:
-            self._refused += len(batch)
-            self._report([Settlement(entry, error) for entry in batch], lines)
+            self._refused += len(wanted)
+            self._report([*settlements, *(Settlement(entry, error) for entry in wanted)], lines)
             return
-        wanted = [entry for entry in batch if not entry.expired]
         appended = self._file.append([entry.record for entry in wanted])
         bugs = dict(appended.bugs)
-        settlements = [Settlement(entry, TimeoutError("it waited too long")) for entry in batch if entry.expired]
         for place, (entry, line) in enumerate(zip(wanted, appended.lines, strict=True)):
             if line is not None:
                 lines.append(line.data)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sandgate_gateway.cli import config, demo, serve
-from sandgate_gateway.cli.exits import report
+from sandgate_gateway.cli.exits import mend_streams, report
 
 INTRODUCTION = """\
 Sandgate is one gateway in front of every sandbox that AI agents use. An agent sends each tool call to it; the gateway
@@ -86,6 +86,7 @@ def version_command() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code. Whatever a user can mend is one clear line on stderr."""
+    mend_streams()
     try:
         app(args=list(arguments) if arguments is not None else None)
     except SystemExit as leaving:

@@ -78,7 +78,7 @@ def _require_agent() -> None:
     if missing:
         raise CommandFailed(
             f"the demo's agent needs {' and '.join(missing)}, which is not installed; "
-            'run: pip install "sandgate[agent,gateway,local]"'
+            "install Sandgate with its extras agent, gateway and local"
         )
 
 

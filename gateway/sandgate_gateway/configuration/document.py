@@ -16,6 +16,9 @@ from sandgate_gateway.configuration.problems import Layer, Origin, Path, Problem
 MAX_FILE_BYTES = 1 << 20
 """A file of settings is a few kilobytes; what is larger is the wrong file."""
 
+MAX_VALUES = 100_000
+"""Aliases can make a small file endless; settings are a few hundred values."""
+
 _PLAIN = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null")}
 _NULL = "tag:yaml.org,2002:null"
 _MERGE = "tag:yaml.org,2002:merge"
@@ -40,6 +43,7 @@ class _Reading:
         self.layer = Layer()
         self._name = name
         self._open: set[int] = set()
+        self._values = 0
 
     def load(self, file: FilePath) -> str | None:
         try:
@@ -69,16 +73,22 @@ class _Reading:
         except yaml.MarkedYAMLError as error:
             self._complain(*_syntax(error))
             return
+        except RecursionError:
+            self._complain(0, (), "is nested too deeply; this is no file of settings")
+            return
         if root is None or root.tag == _NULL:
             return
         if not isinstance(root, yaml.MappingNode):
             self._complain(_line(root), (), "must hold settings, one `name: value` a line")
             return
-        value = self._mapping(root, ())
-        assert isinstance(value, dict)
-        self.layer.values = value
+        self.layer.values = self._mapping(root, ())
+        if self._values > MAX_VALUES:
+            self._complain(0, (), f"holds more than {MAX_VALUES:,} values, those behind each alias (*) included")
 
     def _value(self, node: yaml.Node, path: Path) -> object:
+        self._values += 1
+        if self._values > MAX_VALUES:
+            return _UNREADABLE
         self.layer.origins[path] = Origin(file=self._name, line=_line(node))
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path)

@@ -8,7 +8,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandgate_gateway.configuration.quantities import shown
+from sandgate_gateway.configuration.quantities import below_home, shown
 
 LONGEST_SOCKET_PATH = 107
 """Bytes that the kernel takes as the path of a Unix socket."""
@@ -58,7 +58,7 @@ _EXAMPLES = "write for example unix:/run/sandgate/sandgate.sock or 127.0.0.1:500
 
 def _unix(value: str) -> ListenAddress:
     text = value.removeprefix("unix:").removeprefix("//")
-    path = Path(text).expanduser()
+    path = below_home(text)
     if not path.is_absolute() or "\0" in text or text.endswith("/"):
         raise ValueError(f"{shown(value)}: the socket's path must be absolute and name a file")
     if len(bytes(path)) > LONGEST_SOCKET_PATH:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +22,7 @@ DAY = 86400.0
 
 LONGEST_SECONDS = 366 * DAY
 SHOWN_CHARACTERS = 60
+LONGEST_INTEGER_BITS = 1024
 
 _SIZE_UNITS = {
     "": 1, "b": 1,
@@ -80,7 +84,7 @@ class Count:
         if not isinstance(value, int) or isinstance(value, bool):
             raise ValueError(f"{shown(value)} is no whole number")  # noqa: TRY004 - pydantic collects ValueErrors
         if not self.at_least <= value <= self.at_most:
-            raise ValueError(f"{value} is out of range; from {self.at_least} to {self.at_most}")
+            raise ValueError(f"{shown(value)} is out of range; from {self.at_least} to {self.at_most}")
         return value
 
 
@@ -107,10 +111,26 @@ def switch(value: object) -> bool:
 def absolute_path(value: object) -> Path:
     """Check a path: absolute, or below the home folder as `~/…`."""
     if isinstance(value, Path):
-        return value
+        return below_home(str(value))
     if not isinstance(value, str) or not value.startswith(("/", "~/")) or "\0" in value:
         raise ValueError(f"{shown(value)} is no absolute path")
-    return Path(value).expanduser()
+    return below_home(value)
+
+
+def below_home(value: str) -> Path:
+    """Resolve `~` at the start of a path.
+
+    Raises:
+        ValueError: nobody knows where that is, for no HOME is set and the user is in no list; or it is not UTF-8.
+    """
+    try:
+        path = Path(value).expanduser()
+        str(path).encode("utf-8")  # gRPC, JSON and the audit take no other
+    except RuntimeError:
+        raise ValueError(f"{shown(value)}: there is no home folder to be found; write an absolute path") from None
+    except UnicodeEncodeError:
+        raise ValueError(f"{shown(value)} is not UTF-8; paths of settings are") from None
+    return path
 
 
 def optional_path(value: object) -> Path | None:
@@ -141,6 +161,10 @@ def variable_text(value: object) -> str:
         raise ValueError("the value is no text; put quotes around it")  # noqa: TRY004 - pydantic collects ValueErrors
     if "\0" in value:
         raise ValueError("the value holds a NUL character, which no environment can")
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        raise ValueError("the value holds half a character, which no environment can") from None
     return value
 
 
@@ -152,6 +176,8 @@ def shown(value: object) -> str:
         return "a section"
     if isinstance(value, list | tuple):
         return "a list"
+    if isinstance(value, int) and value.bit_length() > LONGEST_INTEGER_BITS:
+        return "a number of very many digits"  # Python itself refuses to write it out
     text = json.dumps(value, ensure_ascii=not str(value).isprintable()) if isinstance(value, str | int | float) else "?"
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 2] + '…"'
 
@@ -190,7 +216,7 @@ def _seconds(value: object) -> float | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
-        return float(value)
+        return float(value) if abs(value) <= sys.float_info.max else math.inf  # a number of 400 digits is no double
     if not isinstance(value, str):
         return None
     text = value.strip()

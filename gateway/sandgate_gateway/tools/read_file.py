@@ -67,7 +67,7 @@ class ReadFile:
         return _SPEC
 
     async def run(self, run: ToolRun) -> ToolResult:
-        """Read the lines. The typed data holds exactly the lines that the text shows."""
+        """Read the lines. The typed data holds exactly the lines that the text shows, the last one whole."""
         start = number_argument(run.arguments, "start_line") or 1
         end = number_argument(run.arguments, "end_line")
         if end is not None and end < start:
@@ -106,8 +106,8 @@ class ReadFile:
 
         truncated = answer.flag("truncated")
         shortened = shorten_head(decode_output(output), self._text_characters, note, incomplete=truncated)
-        lines = shortened.kept.count("\n")
-        if shortened.omitted and lines:
+        if shortened.omitted:
+            lines = max(1, shortened.kept.count("\n"))  # of a first line that is too long the text shows a part
             output = _first_lines(output, lines)
             end = start + lines - 1
         data = FileRange(
@@ -125,8 +125,8 @@ class ReadFile:
 
 
 def _first_lines(output: bytes, lines: int) -> bytes:
-    rest = output.split(b"\n", lines)[-1]
-    return output[: len(output) - len(rest)]
+    pieces = output.split(b"\n", lines)
+    return output[: len(output) - len(pieces[-1])] if len(pieces) > lines else output
 
 
 def _nothing(answer: Answer, start: int, total_lines: int | None) -> ToolResult:

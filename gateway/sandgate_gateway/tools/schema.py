@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from types import MappingProxyType
 from typing import cast
 
@@ -17,6 +18,9 @@ from sandgate_gateway.tools.shown import shown_text
 
 MOST_NESTING = 32
 """Levels of objects and lists."""
+MOST_VALUES = 10_000
+"""In the arguments of one call, however they are nested: no tool takes near as many, and checking them takes time that
+all other calls wait for."""
 MOST_VIOLATIONS = 10
 """So many are told; a model corrects them all in one step or none."""
 MOST_NAME_CHARACTERS = 64
@@ -91,9 +95,9 @@ class ArgumentsSchema:
 
         Messages never hold a value that the caller sent: it may be large, and it may be a secret.
         """
-        plain = list(_find_unusable(arguments))
+        plain = tuple(islice(_find_unusable(arguments), MOST_VIOLATIONS))
         if plain:
-            return tuple(plain[:MOST_VIOLATIONS])
+            return plain
         given = {
             name: value
             for name, value in arguments.items()
@@ -131,10 +135,15 @@ def _message(keyword: str, wanted: object) -> str:
 
 
 def _find_unusable(arguments: Mapping[str, JsonValue]) -> Iterator[Violation]:
-    """Find what no tool takes: NUL, text that UTF-8 cannot say, numbers that are none, endless nesting."""
+    """Find what no tool takes: NUL, text that UTF-8 cannot say, numbers that are none, endless nesting or length."""
     pending: list[tuple[tuple[str | int, ...], JsonValue]] = [((), dict(arguments))]
+    count = 0
     while pending:
         path, value = pending.pop()
+        count += len(value) if isinstance(value, dict | list) else 0
+        if count > MOST_VALUES:
+            yield Violation(pointer=_pointer(path[:1]), message=f"holds more than {MOST_VALUES:,} values")
+            return
         if len(path) > MOST_NESTING:
             yield Violation(pointer=_pointer(path[:1]), message=f"is nested deeper than {MOST_NESTING} levels")
             return
@@ -145,17 +154,18 @@ def _find_unusable(arguments: Mapping[str, JsonValue]) -> Iterator[Violation]:
             pending += [((*path, name), item) for name, item in value.items()]
         elif isinstance(value, list):
             pending += [((*path, at), item) for at, item in enumerate(value)]
-        elif isinstance(value, str):
-            if problem := _problem(value):
-                yield Violation(pointer=_pointer(path), message=problem)
-        elif isinstance(value, float) and not math.isfinite(value):
-            yield Violation(pointer=_pointer(path), message="must be a finite number")
+        elif problem := _problem(value):
+            yield Violation(pointer=_pointer(path), message=problem)
 
 
-def _problem(text: str) -> str:
-    if "\0" in text:
+def _problem(value: JsonValue) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "must be a finite number"
+    if not isinstance(value, str):
+        return ""
+    if "\0" in value:
         return "holds a NUL character"
-    if not text.isascii() and _is_broken(text):
+    if not value.isascii() and _is_broken(value):
         return "holds half a character (a lone surrogate)"
     return ""
 

@@ -12,7 +12,7 @@ MOST_TEXT_BYTES = 64 * 1024
 
 Note = Callable[[str, int], str]
 """Says in one line what was left out and how to get it, from the beginning that is kept and the number of characters
-that are not. It must not grow when either gets smaller."""
+that are not. It is longest either for the whole text or for none of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def shorten_head(
         noted = _joined(text, note(text, 0), "")
         if _fits(noted, limit, limit_bytes):
             return Shortened(noted, text, 0)
-    room, room_bytes = _room(note(text, len(text)), limit, limit_bytes)
+    room, room_bytes = _room(text, note, limit, limit_bytes)
     if min(room, room_bytes) > 0:
         head = _prefix(text, room, room_bytes)
         head = head[: head.rfind("\n") + 1] or head
@@ -62,7 +62,7 @@ def shorten_middle(text: str, limit: int, note: Note, *, limit_bytes: int = MOST
     limit = limit or limit_bytes
     if _fits(text, limit, limit_bytes):
         return Shortened(text, text, 0)
-    room, room_bytes = _room(note(text, len(text)), limit, limit_bytes)
+    room, room_bytes = _room(text, note, limit, limit_bytes)
     if min(room, room_bytes) > 0:
         head = _end_at_line(_prefix(text, -(-room // 2), -(-room_bytes // 2)))
         tail = _begin_at_line(_suffix(text[len(head) :], room // 2, room_bytes // 2))
@@ -73,9 +73,11 @@ def shorten_middle(text: str, limit: int, note: Note, *, limit_bytes: int = MOST
     return _without_note(text, limit, limit_bytes)
 
 
-def _room(longest_note: str, limit: int, limit_bytes: int) -> tuple[int, int]:
+def _room(text: str, note: Note, limit: int, limit_bytes: int) -> tuple[int, int]:
     """Give what the text may have beside its note and two line ends, in characters and bytes."""
-    return limit - len(longest_note) - 2, limit_bytes - _size(longest_note) - 2
+    # A note can be longer when less is kept: it counts more entries, or says that a line is too long.
+    notes = (note(text, len(text)), note("", len(text)))
+    return limit - max(map(len, notes)) - 2, limit_bytes - max(map(_size, notes)) - 2
 
 
 def _joined(head: str, note: str, tail: str) -> str:

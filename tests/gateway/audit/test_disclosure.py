@@ -82,6 +82,25 @@ def test_nested_arguments_are_masked_and_bounded() -> None:
     assert made.erased == ("/arguments_preview",)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"credentials": {"user": "bob", "value": "hunter2"}},
+        {"secret": [{"x": ["hunter2"]}]},
+        {"password": 72727272},
+        {"argv": ["mysql", "--password", "hunter2", "db"]},
+        {"env": [{"name": "DB_PASSWORD", "value": "hunter2"}]},
+        {"content": "TOKEN=" + "a" * 1000 + " ghp_hunter2hunter2hunter2"},
+    ],
+)
+def test_a_secret_is_known_by_what_is_around_it(arguments: dict[str, JsonValue]) -> None:
+    """By the name of an object or list around it, by the option before it; half of one at a cut is not shown."""
+    made = action(DisclosureLevel.PREVIEW, "tool", arguments)
+    assert "hunter2" not in made.arguments_preview
+    assert "7272" not in made.arguments_preview
+    assert made.masked == ("/arguments_preview",)
+
+
 def test_half_characters_do_no_harm() -> None:
     """JSON can say half a character; digest and preview take it."""
     made = action(DisclosureLevel.PREVIEW, "bash", {"command": "echo \ud800"})

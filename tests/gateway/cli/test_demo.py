@@ -137,7 +137,7 @@ def test_a_missing_agent_is_told(capsys: pytest.CaptureFixture[str], monkeypatch
     error = capsys.readouterr().err
     assert error == (
         "error: the demo's agent needs langchain, which is not installed; "
-        'run: pip install "sandgate[agent,gateway,local]"\n'
+        "install Sandgate with its extras agent, gateway and local\n"
     )
 
 

@@ -94,3 +94,19 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     assert [str(problem) for problem in read_document(tmp_path).problems] == [
         f"{tmp_path}: cannot be read: Is a directory"
     ]
+
+
+def test_aliases_cannot_make_a_file_endless(tmp_path: Path) -> None:
+    """Each level names the one before it ten times: a trillion values in a kilobyte."""
+    text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+    for level in range(1, 12):
+        text += f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]\n"
+    found = told(tmp_path, text)
+    assert (0, "", "holds more than 100,000 values, those behind each alias (*) included") in found
+
+
+def test_endless_nesting_is_told(tmp_path: Path) -> None:
+    """A file of brackets is a mistake, not a crash."""
+    assert told(tmp_path, "a: " + "[" * 5000 + "]" * 5000) == [
+        (0, "", "is nested too deeply; this is no file of settings")
+    ]

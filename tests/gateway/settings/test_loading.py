@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from pydantic import ValidationError
@@ -235,3 +238,52 @@ def test_an_empty_section_is_the_default(write: Write) -> None:
 def test_an_empty_file_sets_nothing(write: Write, text: str) -> None:
     """It is as good as none."""
     assert load_settings(write(text)).settings == load_settings().settings
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sandboxes: {idle_time: 1" + "0" * 400 + "}", "a number of very many digits is out of range"),
+        ("sandboxes: {max: 0x" + "f" * 9000 + "}", "a number of very many digits is out of range"),
+        ('data_dir: "/tmp/\\ud800"', "is not UTF-8"),
+        ('sandboxes: {environment: {A: "\\ud800"}}', "the value holds half a character"),
+    ],
+    ids=["time", "count", "path", "variable"],
+)
+def test_odd_values_are_told(write: Write, text: str, message: str) -> None:
+    """Numbers that no double holds and half characters are mistakes with a line, not crashes."""
+    (line,) = problems(write(text))
+    assert line.startswith("gateway.yaml:1: ")
+    assert message in line
+
+
+def test_a_user_without_a_home_is_told_what_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container with a user that is in no list: the defaults have no place, unless both are written."""
+
+    def nobody(uid: int) -> NoReturn:
+        raise KeyError(uid)
+
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    told = problems()
+    assert [line.split(":")[0] for line in told] == ["listen[0]", "data_dir"]
+    assert all("there is no home folder to be found; write an absolute path" in line for line in told)
+    monkeypatch.setenv("SANDGATE_DATA_DIR", "/srv/x")
+    monkeypatch.setenv("SANDGATE_LISTEN", "127.0.0.1:50051")
+    assert load_settings().settings.data_dir == Path("/srv/x")
+    monkeypatch.setenv("SANDGATE_DATA_DIR", "~/x")
+    monkeypatch.setenv("SANDGATE_LISTEN", "unix:~nobody-of-this-name/x")
+    assert len(problems()) == 2
+
+
+def test_a_home_that_is_too_long_for_a_socket_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default is checked like what is written."""
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    monkeypatch.setenv("HOME", "/" + "h" * 150)
+    (line,) = problems()
+    assert line.startswith("listen[0]: ")
+    assert "longer than the 107 bytes" in line

@@ -204,3 +204,13 @@ async def test_files_of_the_host_are_out_of_reach(use: Any, workspace: str) -> N
         assert (await use(Ls(), path=path)).outcome is Outcome.FAILED
     for path in (f"{workspace}/root-link/etc/shadow", f"{workspace}/../../../etc/shadow"):
         assert (await use(ReadFile(), path=path)).outcome is Outcome.FAILED
+
+
+async def test_read_file_whose_first_line_is_too_long(use: Any, workspace: str) -> None:
+    """The text says that it shows a part of the line; the typed data holds that line and no other."""
+    await use(Bash(), command="printf '%060000d\\nsecond\\n' 0 > long")
+    result = await use(ReadFile(), path=f"{workspace}/long")
+    assert "only the beginning of line 1 of 2 is shown" in result.text
+    assert result.truncated
+    assert (result.data.start_line, result.data.end_line) == (1, 1)
+    assert result.data.content == b"0" * 60_000 + b"\n"

@@ -82,3 +82,15 @@ def test_an_incomplete_text_gets_its_note_though_it_fits() -> None:
     """A beginning that was cut before is not shown as if it were all."""
     assert shorten_head("a\nb\n", 100, note, incomplete=True).text == "a\nb\n[… 0 left out …]"
     assert len(shorten_head("a" * 100, 100, note, incomplete=True).text) <= 100
+
+
+@pytest.mark.parametrize("shorten", SHORTEN)
+def test_a_note_may_be_longer_when_less_is_kept(shorten: Callable[..., Shortened]) -> None:
+    """For example one that counts what is left out, or says that the first line is too long."""
+
+    def counting(head: str, _omitted: int) -> str:
+        return "[… cut …]" if "\n" in head else "[… the beginning of a line that is too long …]"
+
+    result = shorten("x" * 500 + "\nsecond line\n", 200, counting)
+    assert "[… " in result.text
+    assert result.omitted

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import queue
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Generic, Protocol, TypeVar, cast
 
@@ -69,7 +71,8 @@ async def answer_of(reply: Reply[ResponseT]) -> ResponseT:
     reply.add_done_callback(wake)
     try:
         await ended
-    except asyncio.CancelledError:
+    except BaseException:
+        # Cancelled; or its loop was closed under it, and the coroutine is dropped.
         reply.cancel()
         raise
     try:
@@ -89,21 +92,26 @@ class AnswerStream(Generic[ResponseT]):
     def __init__(self, replies: Replies[ResponseT]) -> None:
         self._replies = replies
         self._steps = iter(replies)
-        # A step blocks, so each stream has a thread of its own: no stream can wait for another's.
-        self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="sandgate-stream")
+        self._asked: queue.SimpleQueue[concurrent.futures.Future[ResponseT | None] | None] = queue.SimpleQueue()
 
     async def __aenter__(self) -> AsyncIterator[ResponseT]:
+        # A step blocks, so each stream has a thread of its own: no stream can wait for another's. It is a daemon, which
+        # the threads of an executor are not: a program that ends would wait for them as long as the gateway is silent.
+        threading.Thread(target=self._step, name="sandgate-stream", daemon=True).start()
         return self._answers()
 
     async def __aexit__(self, *_: object) -> None:
         self._replies.cancel()
-        self._thread.shutdown(wait=False)
+        self._asked.put(None)
 
     async def _answers(self) -> AsyncIterator[ResponseT]:
-        loop = asyncio.get_running_loop()
         while True:
+            asked: concurrent.futures.Future[ResponseT | None] = concurrent.futures.Future()
+            # From now on it cannot be cancelled, so that the thread may always settle it.
+            asked.set_running_or_notify_cancel()
+            self._asked.put(asked)
             try:
-                answer = await loop.run_in_executor(self._thread, next, self._steps, None)
+                answer = await asyncio.wrap_future(asked)
             except grpc.RpcError as error:
                 raise error_of(cast("RpcFailure", error)) from error
             except asyncio.CancelledError:
@@ -112,6 +120,15 @@ class AnswerStream(Generic[ResponseT]):
             if answer is None:
                 return
             yield answer
+
+    def _step(self) -> None:
+        while (asked := self._asked.get()) is not None:
+            try:
+                answer = next(self._steps, None)
+            except BaseException as error:  # noqa: BLE001 - it is raised where the answer is awaited
+                asked.set_exception(error)
+            else:
+                asked.set_result(answer)
 
 
 def _settle(ended: asyncio.Future[None]) -> None:

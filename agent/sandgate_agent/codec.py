@@ -93,7 +93,7 @@ def tool_from_message(message: tool_pb2.Tool) -> ToolSpec:
     """
     try:
         schema: JsonValue = json.loads(message.arguments_schema_json)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ProtocolViolation(f"the schema of the gateway's tool {message.name!r} is not JSON") from error
     if not message.name or not isinstance(schema, dict):
         raise ProtocolViolation(f"the gateway's tool {message.name!r} has no name, or its schema is not an object")
@@ -235,6 +235,7 @@ def json_bytes(value: Mapping[str, object]) -> bytes:
 
     Raises:
         ValueError: it holds what JSON cannot say (not a number, a lone surrogate).
+        RecursionError: it is nested too deeply.
         TypeError: it holds something else than JSON's types.
     """
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True).encode()

@@ -16,6 +16,10 @@ T = TypeVar("T")
 SMALLEST_TIMEOUT_SECONDS = 0.001
 """What is left is never given as zero or less, which gRPC would take for a bug; the call then ends as timed out."""
 
+SHORTEST_PAUSE_SECONDS = 0.1
+"""How long a wait for a place is at least, whatever the gateway says: "at once" would ask it some thousand times a
+second, for as long as the call may take."""
+
 JITTER = 0.25
 """A wait is made longer by up to this part of it: agents that were refused together shall not come back together."""
 
@@ -71,7 +75,8 @@ async def with_capacity(attempt: Callable[[Deadline], Awaitable[T]], *, deadline
             if full.retry_after_seconds is None:
                 raise
             # Spreading the load, not a secret.
-            pause = full.retry_after_seconds * (1 + random.uniform(0, JITTER))  # noqa: S311 - see above
+            jitter = 1 + random.uniform(0, JITTER)  # noqa: S311 - see above
+            pause = max(SHORTEST_PAUSE_SECONDS, full.retry_after_seconds) * jitter
             if pause >= patient_until.remaining_seconds:
                 raise
             await asyncio.sleep(pause)

@@ -58,9 +58,12 @@ class GatewayMiddleware(AgentMiddleware[AgentState[ResponseT], ContextT, Respons
     `create_agent(model, middleware=[GatewayMiddleware("unix:///run/sandgate.sock")])` is all that an agent needs. The
     gateway's tools are added to the agent and run in the gateway. The agent's own tools are authorized by the gateway,
     run here, and completed there, so that policy, audit and output limits cover them too. Without the gateway nothing
-    runs, own tools included. List it first among the middlewares, so that it is the outermost: what others do to a call
-    then happens under its authorization. Only a middleware that tries calls again belongs before it: each attempt is
-    then a request of its own, authorized and recorded.
+    runs, own tools included.
+
+    List it last among the middlewares, so that it is the innermost: the gateway then gets the call as it will run,
+    after the others have asked, changed or refused it, and each attempt of one that tries again is a request of its
+    own, authorized and recorded. The calls of the gateway's tools end here, so what is listed after it never sees them:
+    a `HumanInTheLoopMiddleware` there would not ask (`per_call`), or the call would run without the reviewer's edit.
 
     What the model sees
         A refused call, and each outcome but `completed`, is a tool message with status `error` and the gateway's text.

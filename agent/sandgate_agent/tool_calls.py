@@ -78,7 +78,7 @@ class ToolCalls:
         """
         try:
             arguments = json_bytes(request.tool_call["args"])
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             text = "Error (invalid-arguments): the arguments are not a JSON object, so the call was not sent."
             return messages.error_message(request.tool_call, text)
         identity = identity_of(request)

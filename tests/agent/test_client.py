@@ -150,6 +150,17 @@ async def test_waiting_for_capacity_ends_at_the_limit(peer: Any) -> None:
     assert 1 < len(peer.servicer.requests("ExecuteTool")) < 10
 
 
+async def test_a_gateway_that_says_at_once_is_not_hammered(peer: Any) -> None:
+    """A wait of zero is no reason to ask some thousand times, nor to go on past the limit."""
+    full = peer.Failure(grpc.StatusCode.RESOURCE_EXHAUSTED, "CAPACITY_EXHAUSTED", retry_after_seconds=0.0)
+    peer.servicer.fail("ExecuteTool", *[full] * 5000)
+    client = GatewayClient(peer.target, timeouts=Timeouts(capacity=0.3, execution=2.0))
+
+    with pytest.raises(CapacityExhausted):
+        await client.execute(call_of())
+    assert 1 < len(peer.servicer.requests("ExecuteTool")) < 10
+
+
 async def test_a_limit_of_grpc_itself_is_not_taken_for_a_full_gateway(peer: Any) -> None:
     """RESOURCE_EXHAUSTED without the gateway's reason is another error, and is not waited for."""
     peer.servicer.fail("ExecuteTool", peer.Failure(grpc.StatusCode.RESOURCE_EXHAUSTED))
@@ -172,6 +183,20 @@ async def test_cancelling_a_method_cancels_its_call(peer: Any) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    await asyncio.to_thread(peer.eventually, lambda: peer.servicer.cancelled)
+
+
+async def test_a_method_that_is_dropped_cancels_its_call(peer: Any) -> None:
+    """As happens to one whose event loop was closed under it."""
+
+    async def execute(_: tool_pb2.ToolCall) -> Any:
+        await asyncio.sleep(60)
+
+    peer.servicer.execute = execute
+    work = GatewayClient(peer.target).execute(call_of())
+    work.send(None)
+    await asyncio.to_thread(peer.eventually, lambda: peer.servicer.running)
+    work.close()
     await asyncio.to_thread(peer.eventually, lambda: peer.servicer.cancelled)
 
 

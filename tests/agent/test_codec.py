@@ -161,3 +161,10 @@ def test_reports_and_events_are_written() -> None:
     sent = codec.middleware_event_to_message(event)
     assert sent.attributes_json == b'{"n":1}'
     assert sent.occur_time.ToDatetime(UTC) == moment
+
+
+@pytest.mark.parametrize("schema", [b"", b"[]", b"{", b"[" * 100_000, b"\xff"])
+def test_a_schema_that_is_none_is_the_gateways_fault(schema: bytes) -> None:
+    """Whatever a broken gateway sends is one typed error, also what is nested too deeply to be read."""
+    with pytest.raises(ProtocolViolation):
+        codec.tool_from_message(tool_pb2.Tool(name="bash", arguments_schema_json=schema))

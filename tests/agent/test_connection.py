@@ -6,12 +6,14 @@ import asyncio
 import os
 import subprocess
 import sys
+import uuid
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sandgate.v1 import tool_pb2
+from sandgate.v1 import tool_pb2, tool_service_pb2
 from sandgate_agent import Endpoint, GatewayClient
 from sandgate_agent.connection import PROCESS, Connections
 from sandgate_agent.errors import ForkUnsupported
@@ -133,6 +135,32 @@ client.detach(client.complete(b"admission", Report(outcome=Outcome.CANCELLED)), 
     subprocess.run([sys.executable, "-c", program], check=True, timeout=20)
 
     assert [request.admission for request in peer.servicer.requests("CompleteToolCall")] == [b"admission"]
+
+
+def test_a_program_ends_promptly_while_a_stream_is_silent(peer: Any) -> None:
+    """A stream in a thread that nobody waits for does not hold the end of the program up, and its call is cancelled."""
+
+    async def stream(_: tool_pb2.ToolCall) -> AsyncIterator[tool_service_pb2.StreamToolResponse]:
+        yield tool_service_pb2.StreamToolResponse(started=tool_service_pb2.ToolStarted(audit_id="a"))
+        await asyncio.sleep(60)
+
+    peer.servicer.stream = stream
+    program = f"""
+import asyncio, threading
+from sandgate_agent import GatewayClient
+from sandgate_agent.types import ToolCall
+begun = threading.Event()
+call = ToolCall(request_id="{uuid.uuid4()}", thread="t", tool="bash", arguments_json=b"{{}}")
+async def watch():
+    async with GatewayClient({peer.target!r}).stream(call) as events:
+        async for _ in events:
+            begun.set()
+threading.Thread(target=lambda: asyncio.run(watch()), daemon=True).start()
+assert begun.wait(10)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=20)
+
+    peer.eventually(lambda: peer.servicer.cancelled)
 
 
 def test_a_program_that_never_called_ends_at_once(tmp_path: Path) -> None:

@@ -10,9 +10,11 @@ import grpc
 import pytest
 from blockbuster import blockbuster_ctx
 from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
 from sandgate.v1 import tool_pb2, verdict_pb2
 from sandgate_agent import (
@@ -269,7 +271,15 @@ def test_arguments_that_are_too_large_are_the_models_to_mend(peer: Any, script: 
     assert "1048576 bytes" in str(message.content)
 
 
-@pytest.mark.parametrize("arguments", [{"command": float("nan")}, {"command": "\ud800"}])
+def nested(depth: int) -> list[Any]:
+    """Make a list in a list, and so on."""
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("arguments", [{"command": float("nan")}, {"command": "\ud800"}, {"command": nested(2000)}])
 def test_arguments_that_are_no_json_are_not_sent(peer: Any, script: Any, arguments: dict[str, Any]) -> None:
     """What JSON cannot say becomes an error message; nothing runs."""
     agent = create_agent(script(("bash", arguments), "done"), middleware=[GatewayMiddleware(peer.target)])
@@ -472,3 +482,55 @@ async def test_the_event_loop_is_never_blocked(peer: Any, script: Any) -> None:
         state = await agent.ainvoke(go())
 
     assert [message.status for message in tool_messages(state)] == ["success"] * 2
+
+
+@pytest.mark.parametrize("name", ["bash", "lookup"])
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+def test_a_reviewers_edit_is_what_the_gateway_decides_on_and_runs(peer: Any, script: Any, mode: Any, name: str) -> None:
+    """Nothing is sent before the reviewer has answered, and then the edited call only, also for an own tool."""
+
+    @tool
+    def lookup(command: str) -> str:
+        """Look something up."""
+        return command
+
+    agent = create_agent(
+        script((name, {"command": "bad"}), "done"),
+        tools=[lookup],
+        middleware=[
+            HumanInTheLoopMiddleware(interrupt_on={name: True}, interrupt_mode=mode),
+            GatewayMiddleware(peer.target),
+        ],
+        checkpointer=InMemorySaver(),
+    )
+    config: Any = {"configurable": {"thread_id": "t"}}
+    (asked,) = agent.invoke(go(), config)["__interrupt__"]
+    sent = [call for method, call in peer.servicer.calls if method in ("ExecuteTool", "AuthorizeToolCall")]
+    assert sent == []
+
+    decision = {"type": "edit", "edited_action": {"name": name, "args": {"command": "good"}}}
+    answer = {asked.id: {"decisions": [decision]} if mode == "batched" else decision}
+    (message,) = tool_messages(agent.invoke(Command(resume=answer), config))
+    assert "good" in str(message.content)
+    sent = [call for method, call in peer.servicer.calls if method in ("ExecuteTool", "AuthorizeToolCall")]
+    assert [request.call.arguments_json for request in sent] == [b'{"command":"good"}']
+
+
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+def test_what_a_reviewer_rejects_is_never_sent(peer: Any, script: Any, mode: Any) -> None:
+    """The gateway does not even hear of it."""
+    agent = create_agent(
+        script(("bash", {"command": "bad"}), "done"),
+        middleware=[
+            HumanInTheLoopMiddleware(interrupt_on={"bash": True}, interrupt_mode=mode),
+            GatewayMiddleware(peer.target),
+        ],
+        checkpointer=InMemorySaver(),
+    )
+    config: Any = {"configurable": {"thread_id": "t"}}
+    (asked,) = agent.invoke(go(), config)["__interrupt__"]
+
+    answer = {asked.id: {"decisions": [{"type": "reject"}]} if mode == "batched" else {"type": "reject"}}
+    (message,) = tool_messages(agent.invoke(Command(resume=answer), config))
+    assert message.status == "error"
+    assert peer.servicer.requests("ExecuteTool") == []

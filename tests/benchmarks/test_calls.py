@@ -79,7 +79,7 @@ def test_32_callers(gateway: Gateway, figures: Figures) -> None:
         thread.join()
     took = time.perf_counter() - begun
     assert wrong == []
-    figures.add("32 callers on 4 threads: calls lost or mixed up", len(wrong), f"of {callers * calls}", "0")
+    figures.add("32 callers on 4 threads: calls lost or mixed", len(wrong), f"of {callers * calls}", "0")
     figures.add("32 callers on 4 threads: rate", callers * calls / took, "calls/s")
 
 

@@ -60,7 +60,7 @@ async def launch_jail(ground: Ground, tenancy: Tenancy, contents: Contents) -> J
         with contextlib.ExitStack() as given:
             information, inform = os.pipe()
             given.callback(os.close, inform)
-            reader = await PipeReader.over(os.fdopen(information, "rb", buffering=0))
+            reader = PipeReader(information)
             kept.callback(reader.close)
             gate, key = os.pipe()
             given.callback(os.close, gate)

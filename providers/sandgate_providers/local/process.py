@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO
 
 from sandgate_providers.errors import ProviderUnavailable
 from sandgate_providers.local import strays
@@ -56,20 +55,21 @@ class Launch:
     """Open files that the program gets under the same numbers."""
 
 
-class PipeReader(asyncio.Protocol):
-    """Reads a pipe to its end and keeps the last part."""
+class PipeReader:
+    """Reads a pipe to its end and keeps the last part.
 
-    def __init__(self) -> None:
+    Not a transport of the loop's: those of uvloop and the file object that they are made of both close the descriptor,
+    and another thread may have been given its number in between.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        """Read from the reading end of a pipe, which belongs to it from now on."""
+        self._descriptor = descriptor
         self._data = bytearray()
         self._changed = asyncio.Event()
-        self._ended = False
-        self._transport: asyncio.BaseTransport | None = None
-
-    @classmethod
-    async def over(cls, pipe: IO[bytes]) -> PipeReader:
-        """Read from a pipe, which belongs to it from now on."""
-        _, reader = await asyncio.get_running_loop().connect_read_pipe(cls, pipe)
-        return reader
+        self._loop = asyncio.get_running_loop()
+        os.set_blocking(descriptor, False)
+        self._loop.add_reader(descriptor, self._read)
 
     @property
     def text(self) -> str:
@@ -78,29 +78,29 @@ class PipeReader(asyncio.Protocol):
 
     async def until(self, ending: str) -> str:
         """Wait until the text ends like that, or the pipe is at its end; give the text."""
-        while not self._ended and not (ending and self.text.endswith(ending)):
+        while self._descriptor >= 0 and not (ending and self.text.endswith(ending)):
             self._changed.clear()
             await self._changed.wait()
         return self.text
 
     def close(self) -> None:
         """Stop reading. Idempotent."""
-        if self._transport is not None:
-            self._transport.close()
+        if self._descriptor >= 0:
+            self._loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+            self._changed.set()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport; called by the event loop, as all below."""
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        """Keep the last part."""
+    def _read(self) -> None:
+        try:
+            data = os.read(self._descriptor, KEPT_BYTES)
+        except BlockingIOError:
+            return
+        if not data:
+            self.close()
+            return
         self._data += data
         del self._data[:-KEPT_BYTES]
-        self._changed.set()
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - a broken pipe is an ended pipe
-        """Wake who waits."""
-        self._ended = True
         self._changed.set()
 
 
@@ -132,14 +132,12 @@ class SandboxProcess:
         with contextlib.ExitStack() as opened:
             opened.callback(theirs.close)
             opened.callback(os.close, complain)
-            # Both belong to their transports once these exist; closing a file twice does nothing.
-            pipe = os.fdopen(complaints, "rb", buffering=0)
+            reader = PipeReader(complaints)
             try:
                 stream = await SocketStream.over(ours)
-                reader = await PipeReader.over(pipe)
             except BaseException:
                 # A stream that exists ends by itself, with its other end.
-                pipe.close()
+                reader.close()
                 raise
             try:
                 program = _spawn(launch, theirs, complain)

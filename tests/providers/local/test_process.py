@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from sandgate_providers.errors import ProviderUnavailable
-from sandgate_providers.local.process import KEPT_BYTES, Launch, SandboxProcess
+from sandgate_providers.local.process import KEPT_BYTES, Launch, PipeReader, SandboxProcess
 
 
 def shell(text: str, **more: object) -> Launch:
@@ -152,3 +154,41 @@ async def test_a_start_that_is_cancelled_keeps_no_descriptor() -> None:
 def descriptors() -> int:
     """Count the open files of this process."""
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_a_reader_closes_its_own_descriptor_only(tmp_path: Path) -> None:
+    """However many pipes are read and closed, no descriptor that another thread was given meanwhile is closed."""
+    stop = threading.Event()
+    lost: list[OSError] = []
+
+    def work_in_folders(name: str) -> None:
+        while not stop.is_set():
+            try:
+                folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                os.mkdir(name, dir_fd=folder)
+                os.rmdir(name, dir_fd=folder)
+                os.close(folder)
+            except OSError as error:
+                lost.append(error)
+
+    async def read_and_close() -> None:
+        for _ in range(2000):
+            reading, writing = os.pipe()
+            reader = PipeReader(reading)
+            os.write(writing, b"{}")
+            assert await reader.until("}") == "{}"
+            os.close(writing)
+            await reader.until("")
+            reader.close()
+
+    threads = [threading.Thread(target=work_in_folders, args=(f"folder-{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(read_and_close())
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert lost == []

@@ -19,7 +19,6 @@ class Condition(enum.IntEnum):
 
     EQUAL = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
     GREATER = 0x25  # BPF_JMP | BPF_JGT | BPF_K
-    AT_LEAST = 0x35  # BPF_JMP | BPF_JGE | BPF_K
     ANY_BIT = 0x45  # BPF_JMP | BPF_JSET | BPF_K
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import BinaryIO
+from typing import BinaryIO, Iterator
 
-from sandgate_providers.runner.answers import BoundedList
 from sandgate_providers.runner.arguments import take_flag, take_number, take_text
 from sandgate_providers.runner.failures import OperationFailed
+from sandgate_providers.runner.listing import answer_entries
 from sandgate_providers.runner.paths import join_path, parse_path, show_path
 from sandgate_providers.runner.patterns import PathPattern
-from sandgate_providers.runner.walking import DIRECTORY, Walk, answer_entry
+from sandgate_providers.runner.walking import DIRECTORY, Walk
 
 DEFAULT_PATHS = 200
 
@@ -29,25 +29,13 @@ def glob_paths(arguments: dict[str, object], _source: BinaryIO, _sink: BinaryIO)
         raise OperationFailed("not-a-directory", "{}: not a directory".format(show_path(root)))
     pattern = PathPattern(take_text(arguments, "pattern"), root)
     include_dirs = take_flag(arguments, "include_dirs") or pattern.folders_only
-    entries = BoundedList(take_number(arguments, "limit", DEFAULT_PATHS))
     base = join_path(root, pattern.start)
     walk = Walk(base)
-    for relative, kind in walk if os.path.isdir(base) else ():
-        is_folder = kind == DIRECTORY
-        if (is_folder and not include_dirs) or (pattern.folders_only and not is_folder):
-            continue
-        if not pattern.matches(relative):
-            continue
-        path = join_path(base, relative)
-        try:
-            status = os.lstat(path)
-        except OSError:
-            continue  # it went away while we looked
-        if not entries.add(answer_entry(path, status)):
-            break
-    return {
-        "entries": entries.items,
-        "truncated": entries.truncated or walk.exhausted,
-        "ignored": walk.ignored,
-        "unreadable": walk.unreadable,
-    }
+
+    def wanted() -> Iterator[bytes]:
+        for relative, kind in walk if os.path.isdir(base) else ():
+            allowed = include_dirs if kind == DIRECTORY else not pattern.folders_only
+            if allowed and pattern.matches(relative):
+                yield join_path(base, relative)
+
+    return answer_entries(wanted(), walk, take_number(arguments, "limit", DEFAULT_PATHS))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import BinaryIO
+from typing import BinaryIO, Iterable
 
 from sandgate_providers.runner.answers import BoundedList
 from sandgate_providers.runner.arguments import take_flag, take_number
@@ -38,9 +38,14 @@ def list_folder(arguments: dict[str, object], _source: BinaryIO, _sink: BinaryIO
     """
     root = parse_path(arguments)
     walk = Walk(root, take_number(arguments, "depth", DEFAULT_DEPTH))
-    entries = BoundedList(take_number(arguments, "limit", DEFAULT_ENTRIES))
-    for relative, _ in walk:
-        path = join_path(root, relative)
+    found = (join_path(root, relative) for relative, _ in walk)
+    return answer_entries(found, walk, take_number(arguments, "limit", DEFAULT_ENTRIES))
+
+
+def answer_entries(paths: Iterable[bytes], walk: Walk, limit: int) -> dict[str, object]:
+    """Answer with the entries of paths that a walk finds, up to a limit; no more are taken from it than that needs."""
+    entries = BoundedList(limit)
+    for path in paths:
         try:
             status = os.lstat(path)
         except OSError:

@@ -88,11 +88,6 @@ class Table:
         for call in self._running.values():
             call.resume()
 
-    def cancel_all(self) -> None:
-        """End everything that runs."""
-        for call in list(self._running.values()):
-            call.cancel("cancelled", grace=False)
-
     def _read(self, number: bytes, payload: bytes) -> Job:
         if number in self._void:
             raise Refused("void", "the call was given up before")
